@@ -116,7 +116,7 @@ absl::Status ComparisonEngine::Run() {
   MSITD_ASSIGN_OR_RETURN(RanksOfRuns ranks,
                          RanksOfRuns::Find(*golden_, *target_));
   MSITD_ASSIGN_OR_RETURN(
-      const GroupMatcher matcher,
+      GroupMatcher matcher,
       GroupMatcher::Create(*golden_, *target_, plan_.selector, plan_.matching,
                            plan_.follow, [this] { return observer_.Check(); }));
   absent_.emplace(plan_.golden_run, plan_.target_run, std::move(ranks),
@@ -151,7 +151,7 @@ absl::Status ComparisonEngine::Run() {
   return status;
 }
 
-absl::Status ComparisonEngine::CompareReady(const GroupMatcher& matcher) {
+absl::Status ComparisonEngine::CompareReady(GroupMatcher& matcher) {
   partial_.clear();
   std::pair closed(golden_mark_.Closed(), target_mark_.Closed());
   if (closed != settled_for_) {
@@ -166,9 +166,12 @@ absl::Status ComparisonEngine::CompareReady(const GroupMatcher& matcher) {
       const Readiness readiness = ReadinessOf(matcher, *key);
       if (readiness == Readiness::kNot) continue;
       some.Insert(*key);
-      if (readiness == Readiness::kPairs) partial_.insert(*key);
+      if (readiness != Readiness::kPairs) continue;
+      partial_.insert(*key);
+      paired_by_number_.Insert(*key);
     }
   }
+  matcher.PairCallsByNumber(paired_by_number_);
   const GroupSet& ready = plan_.follow ? some : matcher.groups();
   {
     const MutexLock lock(plans_mu_);
@@ -350,6 +353,14 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
   return status;
 }
 
+void ComparisonEngine::FindRules(const TensorPair& pair) {
+  if (pair.golden != nullptr) idle_rules_.Meet(pair.golden->key.op, true);
+  if (pair.target != nullptr) idle_rules_.Meet(pair.target->key.op, false);
+  if (pair.mapped_pair.has_value()) {
+    idle_rules_.MeetMappedPair(*pair.mapped_pair);
+  }
+}
+
 absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
                                             const Plans& plans) {
   const GroupKey key{group.token, group.rank};
@@ -366,11 +377,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
     MSITD_RETURN_IF_ERROR(observer_.Check());
-    if (pair.golden != nullptr) idle_rules_.Meet(pair.golden->key.op, true);
-    if (pair.target != nullptr) idle_rules_.Meet(pair.target->key.op, false);
-    if (pair.mapped_pair.has_value()) {
-      idle_rules_.MeetMappedPair(*pair.mapped_pair);
-    }
+    FindRules(pair);
     if (plan.way == PairPlan::Way::kLater) {
       origins_.PassOver();
       conditioning_.Add(std::nullopt, DType::kUnspecified);
@@ -402,6 +409,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     JudgeModelInput(group, i, plan.verification, has_equal_values, row_);
     if (is_by_basis_) AddBasis(group, plan.basis, row_);
     AddRemarks(pair, row_);
+    AddTargetCall(pair, row_);
     // What is skipped on request lacks a side.
     row_.set_not_compared(row_.verdict() == v1::SKIPPED &&
                           pair.golden != nullptr && pair.target != nullptr);

@@ -173,7 +173,7 @@ class ComparisonEngine {
   // Adds what a group lacks that is compared for the last time.
   void CountIncomplete(const TensorGroup& group);
   // Compares the groups that may be, and that `done_` has not.
-  absl::Status CompareReady(const GroupMatcher& matcher);
+  absl::Status CompareReady(GroupMatcher& matcher);
   // Whether a group may be compared: all of it, or the pairs that are there.
   enum class Readiness { kNot, kPairs, kAll };
   Readiness ReadinessOf(const GroupMatcher& matcher, const GroupKey& key);
@@ -190,6 +190,8 @@ class ComparisonEngine {
   absl::Status CompareNext(GroupLoader& loader);
   absl::Status CompareGroup(const TensorGroup& group, const Plans& plans);
   absl::Status ComparePairs(const TensorGroup& group, const Plans& plans);
+  // Marks the rules that apply to a pair as used.
+  void FindRules(const TensorPair& pair);
   // Takes a pair that has its row already.
   absl::Status PassOver(const TensorPair& pair, const PairPlan& plan,
                         const EarlyRow& row);
@@ -326,6 +328,9 @@ class ComparisonEngine {
   // Groups at hand of which only pairs are compared. Does not change while
   // groups are loaded.
   std::set<GroupKey> partial_;
+  // All that ever were. The rows of their pairs stay, so later calls must not
+  // change the pairs.
+  GroupSet paired_by_number_;
   // Those that were, and of which nothing more has come: what they lack is
   // missing once the runs are sealed. As long as what is closed is so.
   std::set<GroupKey> settled_;

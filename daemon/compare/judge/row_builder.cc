@@ -139,6 +139,17 @@ void DescribePair(const TensorPair& pair, std::string_view golden_run,
   }
 }
 
+void AddTargetCall(const TensorPair& pair, v1::ComparisonRow& row) {
+  if (pair.golden == nullptr || pair.target == nullptr ||
+      pair.mapped_pair.has_value() ||
+      pair.golden->key.call == pair.target->key.call ||
+      row.verdict() == v1::PASS) {
+    return;
+  }
+  row.set_reason(
+      fmt::format("{}; target call {}", row.reason(), pair.target->key.call));
+}
+
 void AddSummary(const Summary& summary, v1::ComparedTensor& out) {
   if (summary.has_extremes()) {
     out.set_min(summary.min);

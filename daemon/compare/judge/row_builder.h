@@ -18,6 +18,10 @@ namespace msitd::compare {
 void DescribePair(const TensorPair& pair, std::string_view golden_run,
                   std::string_view target_run, v1::ComparisonRow& row);
 
+// Adds the target call to the reason of a row that does not pass, such as
+// `; target call 5`, if it is not the golden one and no mapping names it.
+void AddTargetCall(const TensorPair& pair, v1::ComparisonRow& row);
+
 // Sets the fields that come from a summary.
 void AddSummary(const Summary& summary, v1::ComparedTensor& out);
 

@@ -11,6 +11,7 @@
 #include "daemon/compare/match/pairing.h"
 #include "daemon/compare/shard/fitted_assembly.h"
 #include "protos/base/limits.h"
+#include "protos/base/order_label.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -84,6 +85,8 @@ absl::StatusOr<GroupMatcher> GroupMatcher::Create(
                    std::move(matching), looks_ahead);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden, golden_run.GetInfo());
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target, target_run.GetInfo());
+  out.has_order_ =
+      HasKnownOrder(golden.spec.labels) && HasKnownOrder(target.spec.labels);
   // Of all that the run has, so that it does not depend on the selector.
   const auto ranks_of =
       [](storage::RunReader& reader,
@@ -285,10 +288,12 @@ bool GroupMatcher::IsSelected(const storage::TensorInfo& target) const {
          selector_.HasOp(matching_.GoldenOpOf(target.key));
 }
 
-void GroupMatcher::Match(bool with_device, TensorGroup& group) const {
+void GroupMatcher::Match(bool with_device, bool aligns_calls,
+                         TensorGroup& group) const {
   SortByExecution(group.golden);
   SortByExecution(group.target);
-  const PairingSides sides{group.golden, group.target, with_device};
+  const PairingSides sides{group.golden, group.target, with_device,
+                           aligns_calls};
   Partners partners(sides);
   for (const auto& pairing : PairingsOf(matching_)) {
     pairing->Pair(sides, partners);

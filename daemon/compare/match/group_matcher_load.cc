@@ -79,7 +79,10 @@ absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
     group.target.clear();
     return group;
   }
-  Match(HasSeveralDevices(key.rank), group);
+  // A window may lack what its calls belong to.
+  const bool is_whole = takes_golden == nullptr && takes_target == nullptr;
+  Match(HasSeveralDevices(key.rank),
+        has_order_ && is_whole && !paired_by_number_.Has(key), group);
   return group;
 }
 

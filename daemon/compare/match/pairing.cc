@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "daemon/compare/match/call_alignment.h"
 #include "daemon/compare/match/target_names.h"
 #include "daemon/compare/match/tensor_mapping.h"
 #include "protos/base/check.h"
@@ -19,12 +20,10 @@ namespace {
 constexpr std::string_view kNotMapped = "not in the mapping";
 constexpr std::string_view kCounterpartMissing =
     "what the mapping pairs it with is not there";
+constexpr std::string_view kSamePlace =
+    "the same place in the order of execution";
 constexpr std::string_view kBackwardOrder =
     "the same place among the backward calls of its op";
-
-bool IsBackward(const TensorKey& key) {
-  return key.io == Io::kGradInput || key.io == Io::kGradOutput;
-}
 
 // Backward calls of one run by their place among those of the op.
 class Calls {
@@ -32,7 +31,7 @@ class Calls {
   Calls(std::span<const LogicalTensor> tensors, bool with_device)
       : with_device_(with_device) {
     for (const LogicalTensor& tensor : tensors) {
-      if (!IsBackward(tensor.key)) continue;
+      if (!IsOfBackwardCall(tensor.key.io)) continue;
       Places& places = by_op_[OpOf(tensor.key)];
       places.try_emplace(tensor.key.call, static_cast<int32_t>(places.size()));
     }
@@ -64,10 +63,10 @@ class BackwardOrder {
  public:
   // Ops go by the names that IsBy is asked for.
   void AddGolden(std::string op, const TensorKey& key) {
-    if (IsBackward(key)) golden_[std::move(op)].insert(key.call);
+    if (IsOfBackwardCall(key.io)) golden_[std::move(op)].insert(key.call);
   }
   void AddTarget(std::string op, const TensorKey& key) {
-    if (IsBackward(key)) target_[std::move(op)].insert(key.call);
+    if (IsOfBackwardCall(key.io)) target_[std::move(op)].insert(key.call);
   }
 
   // True if they do. Call it once all are added.
@@ -106,7 +105,7 @@ class GoldenNames {
       for (size_t i = 0; i < sides.golden.size(); ++i) {
         const LogicalTensor& golden = sides.golden[i];
         if (HasAllShards(golden) != is_sound) continue;
-        if (calls != nullptr && !IsBackward(golden.key)) continue;
+        if (calls != nullptr && !IsOfBackwardCall(golden.key.io)) continue;
         const TensorKey key =
             calls == nullptr ? golden.key : calls->PlaceOf(golden);
         by_name_[PairName(key.op, key)].push_back(i);
@@ -164,7 +163,8 @@ class OrderedNames {
 
   // True if the target tensor belongs to one of the golden op by its place.
   bool Has(const std::string& golden_op, const LogicalTensor& target) {
-    return IsBackward(target.key) && order_.IsBy(golden_op, target.key.op);
+    return IsOfBackwardCall(target.key.io) &&
+           order_.IsBy(golden_op, target.key.op);
   }
 
   // Finds it, as pair `number` of the mapping has it.
@@ -262,17 +262,21 @@ class NumberedNames {
   }
 
   std::string OfGolden(const LogicalTensor& golden) {
-    return Of(rules_.KeyOfGolden(golden.key.op), goldens_, golden);
+    return Of(rules_.KeyOfGolden(golden.key.op), goldens_, golden,
+              golden.key.call);
   }
-  std::string OfTarget(const LogicalTensor& target) {
-    return Of(rules_.KeyOfTarget(target.key.op), targets_, target);
+  // `call` is the golden call of the target tensor, by its number.
+  std::string OfTarget(const LogicalTensor& target, int32_t call) {
+    return Of(rules_.KeyOfTarget(target.key.op), targets_, target, call);
   }
 
  private:
   std::string Of(const std::string& op, const Calls& calls,
-                 const LogicalTensor& tensor) {
-    const bool is_ordered = IsBackward(tensor.key) && order_.IsBy(op, op);
-    return PairName(op, is_ordered ? calls.PlaceOf(tensor) : tensor.key);
+                 const LogicalTensor& tensor, int32_t call) {
+    const bool is_ordered =
+        IsOfBackwardCall(tensor.key.io) && order_.IsBy(op, op);
+    if (is_ordered) return PairName(op, calls.PlaceOf(tensor));
+    return PairName(op, tensor.key, call);
   }
 
   const MatchRules& rules_;
@@ -282,7 +286,8 @@ class NumberedNames {
 };
 
 // Tensors whose names are equal once the rules have made golden names of
-// those of the target, and calls are numbered as they ask for. Several of one
+// those of the target, and calls are numbered as they ask for. Calls of ops
+// that one run calls more often are numbered by CallAlignment. Several of one
 // name are paired in the order of execution, those of which shards are amiss
 // last.
 class NamePairing final : public Pairing {
@@ -301,10 +306,11 @@ class NamePairing final : public Pairing {
                  ? numbered->OfGolden(golden)
                  : PairName(rules_.KeyOfGolden(golden.key.op), golden.key);
     };
-    const auto target_name = [&](const LogicalTensor& target) {
-      return numbered.has_value()
-                 ? numbered->OfTarget(target)
-                 : PairName(rules_.KeyOfTarget(target.key.op), target.key);
+    const CallAlignment calls(rules_, sides, partners);
+    const auto target_name = [&](const LogicalTensor& target, int32_t call) {
+      return numbered.has_value() ? numbered->OfTarget(target, call)
+                                  : PairName(rules_.KeyOfTarget(target.key.op),
+                                             target.key, call);
     };
     TargetNames names(sides.with_device);
     // Of several with one name, those that are something go first.
@@ -314,7 +320,8 @@ class NamePairing final : public Pairing {
         if (!partners.IsTargetFree(i) || HasAllShards(target) != is_sound) {
           continue;
         }
-        names.Add(target_name(target), target, i);
+        const std::optional<int32_t> call = calls.GoldenCallOf(i);
+        if (call.has_value()) names.Add(target_name(target, *call), target, i);
       }
     }
     for (size_t i = 0; i < sides.golden.size(); ++i) {
@@ -322,9 +329,13 @@ class NamePairing final : public Pairing {
       const LogicalTensor& golden = sides.golden[i];
       const auto found = names.Take(golden_name(golden), golden, partners);
       if (!found) continue;
+      const bool is_aligned = calls.GoldenCallOf(*found) == golden.key.call;
       const bool has_own_call =
           sides.target[*found].key.call == golden.key.call;
-      partners.Join(i, *found, {has_own_call ? "" : kBackwardOrder});
+      partners.Join(i, *found,
+                    {has_own_call ? ""
+                     : is_aligned ? kSamePlace
+                                  : kBackwardOrder});
     }
   }
 

@@ -21,7 +21,15 @@ struct PairingSides {
   std::span<const LogicalTensor> target;
   // Tensors of ranks belong to those of the same device only.
   bool with_device = false;
+  // Calls are paired by CallAlignment: the order of both runs is known, and
+  // these are all tensors that they have.
+  bool aligns_calls = false;
 };
+
+// True for tensors of backward calls.
+constexpr bool IsOfBackwardCall(Io io) {
+  return io == Io::kGradInput || io == Io::kGradOutput;
+}
 
 // What holds a pair together, or leaves one alone.
 struct Bond {

@@ -18,11 +18,15 @@ std::string OnAnyDevice(std::string name) { return OnDevice(name, ""); }
 }  // namespace
 
 std::string PairName(std::string_view op, const TensorKey& key) {
+  return PairName(op, key, key.call);
+}
+
+std::string PairName(std::string_view op, const TensorKey& key, int32_t call) {
   std::string out;
   out.reserve(op.size() + key.index.size() + 32);
   out += op;
   out += '\0';
-  out += std::to_string(key.call);
+  out += std::to_string(call);
   out += '\0';
   out += IoName(key.io);
   out += '\0';

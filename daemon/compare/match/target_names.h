@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ namespace msitd::compare {
 // What the two tensors of a pair have in common: call, io and index of `key`,
 // and `op`. Names hold no NUL, which keeps them apart.
 std::string PairName(std::string_view op, const TensorKey& key);
+
+// The same for a tensor whose call counts as `call`.
+std::string PairName(std::string_view op, const TensorKey& key, int32_t call);
 
 // Tensors of the target run by name, each of which is taken once.
 //

@@ -136,6 +136,39 @@ TEST_P(ComparisonFollowTest, RankThatComesBackHasEachRowOnce) {
   EXPECT_FALSE(engine_.waits());
 }
 
+// The numbers of calls do not change their meaning after rows were made.
+TEST_P(ComparisonFollowTest, CallsOfATokenWithEarlyRowsKeepTheirNumbers) {
+  const auto record_call = [](RunRecorder& run, int32_t call, float value,
+                              int64_t token) {
+    RecordedTensor tensor = Floats("to", {value});
+    tensor.call = call;
+    tensor.token = token;
+    run.Record(tensor);
+  };
+  for (const int64_t token : {0, 1}) {
+    record_call(golden_, 0, 1, token);
+    Record(golden_, "after0", 1, token);
+    record_call(golden_, 1, 2, token);
+    Record(golden_, "after1", 1, token);
+  }
+  ASSERT_TRUE(store_.runs().SealRun("g").ok());
+  record_call(target_, 0, 1, 0);
+  Stream(State::kOpen, kSilence);
+  EXPECT_THAT(NewRows(), ElementsAre("0to PASS"));
+  Record(target_, "after0", 1);
+  // Token 1 has no early rows, so its call is paired by its place.
+  Record(target_, "after0", 1, 1);
+  record_call(target_, 0, 2, 1);
+  Record(target_, "after1", 1, 1);
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
+  EXPECT_THAT(
+      NewRows(),
+      ElementsAre("0after0 PASS", "0to UNMATCHED", "0after1 UNMATCHED",
+                  "1to UNMATCHED", "1after0 PASS", "1to PASS", "1after1 PASS"));
+  EXPECT_EQ(observer_.rows[6].pairing(),
+            "the same place in the order of execution");
+}
+
 // Records of a rank are compared even after a long silence.
 TEST_P(ComparisonFollowTest, RankThatComesBackLateIsCompared) {
   plan_.activity = [this](std::string_view) { return activity_; };

@@ -348,6 +348,53 @@ TEST_F(GroupMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
   EXPECT_EQ(pairs, expected);
 }
 
+// The calls of `to` in a token: `golden=target`, of those with both.
+std::vector<std::string> CallsOf(const TensorGroup& group) {
+  std::vector<std::string> out;
+  for (const TensorPair& pair : group.pairs) {
+    if (pair.golden == nullptr || pair.target == nullptr) continue;
+    if (pair.golden->key.op != "to") continue;
+    out.push_back(fmt::format("{}={}{}", pair.golden->key.call,
+                              pair.target->key.call,
+                              pair.reason.empty() ? "" : ": "));
+    out.back() += pair.reason;
+  }
+  return out;
+}
+
+TEST_F(GroupMatcherTest, CallsArePairedByTheirPlaceIfOneRunHasMore) {
+  RunRecorder unordered(store_, "u", {{"order", "unknown"}});
+  const auto record = [](RunRecorder& run,
+                         const std::vector<std::string>& ops) {
+    int32_t call = 0;
+    for (const std::string& op : ops) {
+      RecordedTensor tensor = At(op);
+      if (op == "to") tensor.call = call++;
+      run.Record(tensor);
+    }
+  };
+  record(golden_, {"to", "a", "to", "b"});
+  record(target_, {"a", "to", "b"});
+  record(unordered, {"a", "to", "b"});
+  const auto calls_of = [this](const std::string& golden,
+                               const std::string& target, bool by_number) {
+    auto matcher = GroupMatcher::Create(**runs_.Open(golden),
+                                        **runs_.Open(target), {}, {});
+    EXPECT_TRUE(matcher.ok());
+    if (by_number) matcher->PairCallsByNumber(matcher->groups());
+    auto group = matcher->Load({0, 0}, [] { return absl::OkStatus(); });
+    EXPECT_TRUE(group.ok());
+    return CallsOf(*group);
+  };
+  EXPECT_THAT(calls_of("g", "t", false),
+              ElementsAre("1=0: the same place in the order of execution"));
+  EXPECT_THAT(calls_of("t", "g", false),
+              ElementsAre("0=1: the same place in the order of execution"));
+  EXPECT_THAT(calls_of("g", "t", true), ElementsAre("0=0"));
+  EXPECT_THAT(calls_of("g", "u", false), ElementsAre("0=0"));
+  EXPECT_THAT(calls_of("u", "g", false), ElementsAre("0=0"));
+}
+
 TEST(MatchingTest, WhatIsWrongIsNamedByItsPlace) {
   const auto error = [](const v1::Matching& spec) {
     return std::string(Message(MatchRules::Create(spec).status()));
