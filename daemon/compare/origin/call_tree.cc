@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace msitd::compare {
@@ -163,11 +165,22 @@ void CallTree::FindParents() {
     if (call.parent != kNone && IsWithin(call.parent, c)) call.parent = kNone;
     if (call.has_input && call.has_output) open.push_back(c);
   }
+  std::unordered_set<std::string_view> matched_ops;
+  for (const Call& call : calls_) {
+    if (call.is_matched) matched_ops.insert(call.op);
+  }
   for (const Call& call : calls_) {
     if (call.parent == kNone) continue;
     Call& parent = calls_[call.parent];
     parent.has_parts = true;
     parent.has_matched_parts = parent.has_matched_parts || call.is_matched;
+  }
+  for (Call& call : calls_) {
+    call.has_lone_parts = call.has_parts && !call.has_matched_parts;
+  }
+  for (const Call& call : calls_) {
+    if (call.parent == kNone || matched_ops.contains(call.op)) continue;
+    calls_[call.parent].has_lone_parts = false;
   }
 }
 

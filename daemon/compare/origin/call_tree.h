@@ -41,6 +41,9 @@ class CallTree {
     bool is_matched = false;
     bool has_parts = false;
     bool has_matched_parts = false;
+    // The target run does not make any of the parts here, but both runs call
+    // their ops elsewhere, so they have no other names there.
+    bool has_lone_parts = false;
     int32_t parent = kNone;
     // First and last event, weights left out; kNone if there are only weights.
     int32_t first = kNone;

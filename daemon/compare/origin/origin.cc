@@ -203,7 +203,8 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   }
   return with_others(
       Worst({own.worst, own.worst_weight},
-            own.has_unknown && !call.has_matched_parts, own.has_unread),
+            own.has_unknown && !call.has_matched_parts && !call.has_lone_parts,
+            own.has_unread),
       own);
 }
 
@@ -410,7 +411,8 @@ std::string OriginFinder::WhyNotKnown(int32_t event) const {
         "these are not on record",
         key.op, IoName(key.io), key.index);
   }
-  if (of.role != Role::kOutput || !call.has_parts || call.has_matched_parts) {
+  if (of.role != Role::kOutput || !call.has_parts || call.has_matched_parts ||
+      call.has_lone_parts) {
     return "what it is made of was not compared";
   }
   std::string out = fmt::format("parts of {} have no counterpart", call.op);
@@ -458,7 +460,7 @@ void OriginFinder::DescribeMade(int32_t event, v1::Maker& maker) const {
     return;
   }
   if (of.role == Role::kWeight || of.role == Role::kOther ||
-      (of.role == Role::kOutput && !call.has_parts)) {
+      (of.role == Role::kOutput && (!call.has_parts || call.has_lone_parts))) {
     maker.set_kind(of.role == Role::kWeight ? v1::Maker::WEIGHT
                                             : v1::Maker::OP);
     maker.set_op(std::string(call.op));

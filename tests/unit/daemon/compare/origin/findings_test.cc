@@ -393,6 +393,33 @@ TEST_P(FindingsTest, PartsWithoutACounterpartAreNotTakenForOwnCode) {
   EXPECT_EQ(comparison.makers(0).op(), "root.a");
 }
 
+// Its functions have no other names in the target run, which calls them too.
+TEST_P(FindingsTest, AnOpThatCallsNoFunctionsInTheTargetRunIsTheMaker) {
+  const std::vector<Step> golden = {
+      {">root", 1},   {">root.n", 1}, {">mul", 1}, {"mul", 2},    {"root.n", 3},
+      {">root.m", 3}, {">mul", 3},    {"mul", 4},  {"root.m", 5}, {"root", 5}};
+  const std::vector<Step> target = {
+      {">root", 1},   {">root.n", 1}, {"root.n", 3, 1}, {">root.m", 3, 1},
+      {">mul", 3, 1}, {"mul", 4, 1},  {"root.m", 5, 1}, {"root", 5, 1}};
+  const auto record = [](const std::vector<Step>& steps, RunRecorder& run,
+                         bool is_target) {
+    int32_t call = -1;
+    for (const Step& step : steps) {
+      RecordedTensor tensor = Tensor(step, is_target);
+      if (step.op == ">mul") ++call;
+      if (tensor.op == "mul") tensor.call = call;
+      run.Record(tensor);
+    }
+  };
+  record(golden, golden_, false);
+  record(target, target_, true);
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.unmatched_count(), 2);
+  EXPECT_EQ(comparison.first_divergence().op(), "root.n");
+  EXPECT_EQ(MakerOf(comparison), "OP root.n 0");
+  EXPECT_EQ(comparison.makers(0).note(), "only golden calls mul");
+}
+
 TEST_P(FindingsTest, GoldenModelMayBeTheOneThatIsWrapped) {
   const std::vector<Step> plain = {
       {">m", 1}, {">m.a", 1}, {"m.a", 2, 1}, {"m", 3, 1}};
