@@ -168,10 +168,10 @@ absl::Status ComparisonEngine::CompareReady(GroupMatcher& matcher) {
       some.Insert(*key);
       if (readiness != Readiness::kPairs) continue;
       partial_.insert(*key);
-      paired_by_number_.Insert(*key);
+      early_groups_.Insert(*key);
     }
   }
-  matcher.PairCallsByNumber(paired_by_number_);
+  matcher.KeepPairsOf(early_groups_);
   const GroupSet& ready = plan_.follow ? some : matcher.groups();
   {
     const MutexLock lock(plans_mu_);
@@ -233,7 +233,8 @@ std::vector<PairBasis> ComparisonEngine::BasesOf(const TensorGroup& group) {
 }
 
 void ComparisonEngine::Plan(const TensorGroup& group) {
-  const bool is_partial = partial_.contains({group.token, group.rank});
+  const GroupKey key{group.token, group.rank};
+  const bool is_partial = partial_.contains(key);
   Plans plans;
   plans.reserve(group.pairs.size());
   std::vector<PairTask> tasks;
@@ -244,7 +245,8 @@ void ComparisonEngine::Plan(const TensorGroup& group) {
     const PairBasis basis = bases.empty() ? PairBasis() : bases[i];
     // What is still to come may show that it was computed from something else.
     const bool is_later =
-        is_partial && (!MayComeEarly(pair) || basis != PairBasis());
+        is_partial && (!MayComeEarly(pair) || WaitsForCalls(key, pair) ||
+                       basis != PairBasis());
     const PairPlan& plan =
         plans.emplace_back(is_later ? PairPlan() : planner.Plan(pair, basis));
     if (!plan.is_measured()) continue;

@@ -195,7 +195,11 @@ class ComparisonEngine {
   // Takes a pair that has its row already.
   absl::Status PassOver(const TensorPair& pair, const PairPlan& plan,
                         const EarlyRow& row);
+  // True if the row of a pair can be final before its group is complete.
   static bool MayComeEarly(const TensorPair& pair);
+  // True if the pair must wait even so, until its ranks have had no stream for
+  // long.
+  bool WaitsForCalls(const GroupKey& key, const TensorPair& pair) const;
   // Tells the golden tensors of a group apart.
   static std::string EarlyName(const LogicalTensor& golden);
   // Judges a tensor that one run has alone.
@@ -328,11 +332,12 @@ class ComparisonEngine {
   // Groups at hand of which only pairs are compared. Does not change while
   // groups are loaded.
   std::set<GroupKey> partial_;
-  // All that ever were. The rows of their pairs stay, so later calls must not
-  // change the pairs.
-  GroupSet paired_by_number_;
-  // Those that were, and of which nothing more has come: what they lack is
-  // missing once the runs are sealed. As long as what is closed is so.
+  // All groups that ever were partial. The rows of their pairs remain, so later
+  // calls must not change the pairs.
+  GroupSet early_groups_;
+  // Partial groups whose ranks have had no stream for long: tensors that they
+  // lack count as missing once the runs are sealed. Does not change while
+  // groups are loaded.
   std::set<GroupKey> settled_;
   std::pair<GroupMatcher::Closed, GroupMatcher::Closed> settled_for_;
   RankCounts ranks_;

@@ -6,6 +6,7 @@
 
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/judge/row_builder.h"
+#include "daemon/compare/match/op_kind.h"
 #include "daemon/compare/match/target_names.h"
 #include "protos/status/status.h"
 
@@ -92,8 +93,15 @@ std::string ComparisonEngine::EarlyName(const LogicalTensor& golden) {
                      golden.key.device);
 }
 
+bool ComparisonEngine::WaitsForCalls(const GroupKey& key,
+                                     const TensorPair& pair) const {
+  // Later calls may show that a call of a function belongs to another one.
+  return pair.golden != nullptr && IsFunction(pair.golden->key.op) &&
+         !settled_.contains(key);
+}
+
 bool ComparisonEngine::MayComeEarly(const TensorPair& pair) {
-  // What a parameter was computed in shows in the gradients behind it.
+  // The gradients that follow show the type that a parameter was computed in.
   const bool is_of_training =
       pair.golden != nullptr &&
       (pair.golden->key.io == Io::kWeight || pair.golden->key.io == Io::kState);

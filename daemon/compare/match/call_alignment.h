@@ -21,30 +21,34 @@ namespace msitd::compare {
 // therefore used only for ops that both runs call equally often. Calls of other
 // ops are paired by where they happened:
 //
-// 1. The tensors of ops with equal numbers of calls are landmarks. If some of
-//    them are in another order in the target run, the longest sequence that
-//    both runs have in common is used.
-// 2. The landmarks divide both runs into stretches. Calls of an op belong
-//    together only if they begin in the same stretch.
-// 3. If both runs have equally many calls of an op in a stretch, these are
-//    paired in execution order. Otherwise the longest alignment of calls with
-//    equal shapes and kinds of types is used, and among several of these the
-//    one with the most equal hashes. A call that is not part of it has no
-//    counterpart.
+// 1. The tensors of ops that both runs call once, usually modules, are
+//    landmarks. If some of them are in another order in the target run, the
+//    longest sequence that both runs have in common is used.
+// 2. Ops that both runs call equally often, several times, add a landmark for
+//    each call if all of their calls are at the same places among those of
+//    step 1. Equal counts alone prove little: each run can have a call that the
+//    other lacks.
+// 3. The landmarks divide both runs into stretches. Calls of an op belong
+//    together if they begin in the same stretch. If both runs have equally many
+//    of them there, they are paired in execution order. Otherwise,
+//    StretchAligner finds those that the other run lacks.
+// 4. Remaining calls with equal numbers are paired, because the runs may have
+//    made them in another order. Only the others have no counterpart: a pair
+//    that is compared and fails is better than a wrong call that is not
+//    compared.
 //
 // An op keeps its numbers if they have gaps, because then calls were not
 // recorded, and the numbers of the others are still right. Weights and state
 // belong to a module, not to a call, and keep their numbers, too.
 //
-// Takes O(n log n) for n tensors. Immutable, hence thread-safe.
+// Takes O(n log n) for n tensors, plus at most
+// StretchAligner::kPairsMax for each stretch of an op. Immutable, hence
+// thread-safe.
 class CallAlignment {
  public:
-  // Stretches whose calls of an op have more possible pairs than this are
-  // aligned from both ends, as far as calls are alike, and then in order.
-  static constexpr size_t kPairsMax = size_t{1} << 16;
-
-  // Considers the tensors without a partner. All calls keep their numbers
-  // unless `sides.aligns_calls`. Borrows the target tensors of `sides`.
+  // Considers the tensors without a partner. `sides.calls`
+  // selects the ops whose calls may get other numbers. Borrows the target
+  // tensors of `sides`.
   CallAlignment(const MatchRules& rules, const PairingSides& sides,
                 const Partners& partners);
 

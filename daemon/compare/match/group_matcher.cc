@@ -288,12 +288,11 @@ bool GroupMatcher::IsSelected(const storage::TensorInfo& target) const {
          selector_.HasOp(matching_.GoldenOpOf(target.key));
 }
 
-void GroupMatcher::Match(bool with_device, bool aligns_calls,
+void GroupMatcher::Match(bool with_device, CallPairing calls,
                          TensorGroup& group) const {
   SortByExecution(group.golden);
   SortByExecution(group.target);
-  const PairingSides sides{group.golden, group.target, with_device,
-                           aligns_calls};
+  const PairingSides sides{group.golden, group.target, with_device, calls};
   Partners partners(sides);
   for (const auto& pairing : PairingsOf(matching_)) {
     pairing->Pair(sides, partners);

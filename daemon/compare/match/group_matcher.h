@@ -24,6 +24,8 @@
 
 namespace msitd::compare {
 
+enum class CallPairing : uint8_t;
+
 // Finds which tensor of one run belongs to which of another: rank, token, op,
 // call, io and index are equal, once the rules have made golden names of those
 // of the target. Devices must be equal as well, unless each run has a single
@@ -69,10 +71,11 @@ class GroupMatcher {
   // What there is to compare, in coordinates of the golden run.
   const GroupSet& groups() const { return groups_; }
 
-  // Pairs the calls of these groups only by their numbers. Rows of a group
-  // that is not complete remain valid only if later calls cannot change the
-  // pairs. Not called while groups are loaded.
-  void PairCallsByNumber(const GroupSet& groups) { paired_by_number_ = groups; }
+  // Pairs the calls of these groups by their numbers, except for those of torch
+  // functions, which have no rows before their group is complete. Rows of a
+  // group that is not complete remain valid only if later calls cannot change
+  // the pairs. Not called while groups are loaded.
+  void KeepPairsOf(const GroupSet& groups) { has_early_rows_ = groups; }
 
   // True if devices tell tensors of this rank apart, at all tokens that are
   // asked for; `rank` is that of a group. A part of these tokens may have one
@@ -231,7 +234,7 @@ class GroupMatcher {
   // What a tensor and its counterpart have in common.
   std::string NameOf(bool is_target, const TensorKey& key) const;
   // Fills in the pairs.
-  void Match(bool with_device, bool aligns_calls, TensorGroup& group) const;
+  void Match(bool with_device, CallPairing calls, TensorGroup& group) const;
   // True for what the op patterns select by its golden name.
   bool IsSelected(const storage::TensorInfo& target) const;
   // As LastToken, from the run itself.
@@ -256,7 +259,7 @@ class GroupMatcher {
   bool looks_ahead_;
   bool has_order_ = false;  // HasKnownOrder of both runs.
   GroupSet groups_;
-  GroupSet paired_by_number_;
+  GroupSet has_early_rows_;
   std::map<int32_t, BothHolders> holders_;  // By golden group number.
   MeshSet golden_meshes_;
   MeshSet target_meshes_;

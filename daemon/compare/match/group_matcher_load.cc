@@ -81,8 +81,12 @@ absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
   }
   // A window may lack what its calls belong to.
   const bool is_whole = takes_golden == nullptr && takes_target == nullptr;
-  Match(HasSeveralDevices(key.rank),
-        has_order_ && is_whole && !paired_by_number_.Has(key), group);
+  CallPairing calls = CallPairing::kByNumber;
+  if (has_order_ && is_whole) {
+    calls = has_early_rows_.Has(key) ? CallPairing::kFunctionsByPlace
+                                     : CallPairing::kByPlace;
+  }
+  Match(HasSeveralDevices(key.rank), calls, group);
   return group;
 }
 

@@ -14,6 +14,17 @@
 
 namespace msitd::compare {
 
+// How calls of an op are paired that one run makes more often than the other.
+enum class CallPairing : uint8_t {
+  // By their numbers, because the order of a run is not known or some of its
+  // tensors are not loaded.
+  kByNumber,
+  // Calls of torch functions are paired by CallAlignment, others by number.
+  kFunctionsByPlace,
+  // By CallAlignment.
+  kByPlace,
+};
+
 // The tensors of both runs at one rank and token, each side in the order of
 // execution. Borrows them.
 struct PairingSides {
@@ -21,9 +32,7 @@ struct PairingSides {
   std::span<const LogicalTensor> target;
   // Tensors of ranks belong to those of the same device only.
   bool with_device = false;
-  // Calls are paired by CallAlignment: the order of both runs is known, and
-  // these are all tensors that they have.
-  bool aligns_calls = false;
+  CallPairing calls = CallPairing::kByNumber;
 };
 
 // True for tensors of backward calls.

@@ -9,7 +9,7 @@
 
 #include "daemon/compare/judge/basis.h"
 #include "daemon/compare/judge/closing_value.h"
-#include "daemon/compare/origin/op_kind.h"
+#include "daemon/compare/match/op_kind.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::compare {

@@ -201,11 +201,11 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
     source.has_others = around.has_others || own.has_others;
     return source;
   }
+  const bool is_unknown = call.has_lone_parts
+                              ? own.has_unknown_input
+                              : own.has_unknown && !call.has_matched_parts;
   return with_others(
-      Worst({own.worst, own.worst_weight},
-            own.has_unknown && !call.has_matched_parts && !call.has_lone_parts,
-            own.has_unread),
-      own);
+      Worst({own.worst, own.worst_weight}, is_unknown, own.has_unread), own);
 }
 
 std::string OriginFinder::CopyOf(int32_t event) const {
@@ -269,6 +269,8 @@ void OriginFinder::AddToScopes(int32_t event) {
   }
   if (of.role == Role::kInput) {
     add(own, &Scope::worst);
+    own.has_unknown_input = own.has_unknown_input ||
+                            (!is_known && !is_unread_[event] && !is_allowed);
     if (copy != nullptr) add(*copy, &Scope::worst);
   }
   add(ScopeOf(tree_->calls()[of.call].parent), &Scope::worst);

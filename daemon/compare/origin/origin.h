@@ -164,6 +164,8 @@ class OriginFinder {
   struct Scope {
     int32_t worst = CallTree::kNone;
     bool has_unknown = false;
+    // Some of them is an input of the call itself and not known.
+    bool has_unknown_input = false;
     bool has_unread = false;
     int32_t worst_weight = CallTree::kNone;
     // Some of them fails; and some fails, or was made by someone, that does not

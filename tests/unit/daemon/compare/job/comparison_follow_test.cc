@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 using State = RankActivity::State;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -167,6 +168,38 @@ TEST_P(ComparisonFollowTest, CallsOfATokenWithEarlyRowsKeepTheirNumbers) {
                   "1to UNMATCHED", "1after0 PASS", "1to PASS", "1after1 PASS"));
   EXPECT_EQ(observer_.rows[6].pairing(),
             "the same place in the order of execution");
+}
+
+// The rows are the same whether or not a part of the token was there before.
+TEST_P(ComparisonFollowTest, CallsOfFunctionsHaveNoEarlyRows) {
+  const auto record_call = [](RunRecorder& run, int32_t call, float value) {
+    RecordedTensor tensor = Floats("Torch.to", {value});
+    tensor.call = call;
+    run.Record(tensor);
+  };
+  Record(golden_, "before", 1);
+  record_call(golden_, 0, 2);
+  Record(golden_, "after", 1);
+  ASSERT_TRUE(store_.runs().SealRun("g").ok());
+  record_call(target_, 0, 1);
+  Record(target_, "before", 1);
+  Stream(State::kOpen, kSilence);
+  EXPECT_THAT(NewRows(), ElementsAre("0before PASS"));
+  record_call(target_, 1, 2);
+  Record(target_, "after", 1);
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
+  EXPECT_THAT(NewRows(), UnorderedElementsAre("0Torch.to PASS", "0after PASS",
+                                              "0Torch.to UNMATCHED"));
+}
+
+// A rank that died shows where.
+TEST_P(ComparisonFollowTest, FunctionsOfARankThatIsGoneAreCompared) {
+  plan_.activity = [this](std::string_view) { return activity_; };
+  for (RunRecorder* run : {&golden_, &target_}) Record(*run, "Torch.to", 1);
+  Stream(State::kFinished, kNow);
+  EXPECT_THAT(NewRows(), IsEmpty());
+  Stream(State::kFinished, kSilence);
+  EXPECT_THAT(NewRows(), ElementsAre("0Torch.to PASS"));
 }
 
 // Records of a rank are compared even after a long silence.

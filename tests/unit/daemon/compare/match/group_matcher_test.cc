@@ -381,7 +381,7 @@ TEST_F(GroupMatcherTest, CallsArePairedByTheirPlaceIfOneRunHasMore) {
     auto matcher = GroupMatcher::Create(**runs_.Open(golden),
                                         **runs_.Open(target), {}, {});
     EXPECT_TRUE(matcher.ok());
-    if (by_number) matcher->PairCallsByNumber(matcher->groups());
+    if (by_number) matcher->KeepPairsOf(matcher->groups());
     auto group = matcher->Load({0, 0}, [] { return absl::OkStatus(); });
     EXPECT_TRUE(group.ok());
     return CallsOf(*group);

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class FindingsTest : public StepsTest {};
 
@@ -418,6 +419,34 @@ TEST_P(FindingsTest, AnOpThatCallsNoFunctionsInTheTargetRunIsTheMaker) {
   EXPECT_EQ(comparison.first_divergence().op(), "root.n");
   EXPECT_EQ(MakerOf(comparison), "OP root.n 0");
   EXPECT_EQ(comparison.makers(0).note(), "only golden calls mul");
+}
+
+// An input that cannot be compared may explain the error as well.
+TEST_P(FindingsTest, AnOpWithAnUnknownInputIsNotTheMaker) {
+  const auto record = [](RunRecorder& run, bool is_target) {
+    run.Record(Tensor({">root", 1}, is_target));
+    run.Record(Tensor({">root.n", 1}, is_target));
+    RecordedTensor piece = Floats("root.n", {1, 2, 3, 4});
+    if (is_target) piece = Floats("root.n", {1, 2});
+    piece.io = Io::kInput;
+    piece.index = "1";
+    run.Record(piece);
+    if (!is_target) {
+      run.Record(Tensor({">mul", 1}, is_target));
+      run.Record(Tensor({"mul", 2}, is_target));
+    }
+    run.Record(Tensor({"root.n", 3, 1}, is_target));
+    RecordedTensor other = Tensor({"mul", 4}, is_target);
+    if (!is_target) other.call = 1;
+    run.Record(other);
+    run.Record(Tensor({"root", 5, 1}, is_target));
+  };
+  record(golden_, false);
+  record(target_, true);
+  RecordedTensor of_rank_1 = Tensor({"root", 5}, true);
+  of_rank_1.rank = 1;
+  target_.Record(of_rank_1);
+  EXPECT_THAT(MakerOf(Compare()), StartsWith("NOT_KNOWN"));
 }
 
 TEST_P(FindingsTest, GoldenModelMayBeTheOneThatIsWrapped) {

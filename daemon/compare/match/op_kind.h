@@ -7,6 +7,9 @@
 // spellings.
 namespace msitd::compare {
 
+// True for functions of torch, as their records are named.
+bool IsFunction(std::string_view op);
+
 // True for norms that subtract the mean of their input.
 bool SubtractsMean(std::string_view op);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compare/origin/op_kind.h"
+#include "daemon/compare/match/op_kind.h"
 
 #include <algorithm>
 #include <array>
@@ -18,15 +18,14 @@ std::string BaseName(std::string_view op) {
   return name;
 }
 
-// True for functions of torch, as their records are named.
+}  // namespace
+
 bool IsFunction(std::string_view op) {
   static constexpr std::array<std::string_view, 5> kPrefixes = {
       "Functional.", "NPU.", "Tensor.", "Torch.", "VF."};
   return std::any_of(kPrefixes.begin(), kPrefixes.end(),
                      [op](std::string_view p) { return op.starts_with(p); });
 }
-
-}  // namespace
 
 bool SubtractsMean(std::string_view op) {
   std::string name = BaseName(op);
