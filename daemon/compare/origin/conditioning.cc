@@ -132,6 +132,20 @@ bool MayBeRounding(const TensorPair& pair, double error) {
 }
 
 // Returns metrics that satisfy the bounds of the default policy if `metrics`
+// would with bounds that are 1 / `factor` times as large.
+RowMetrics Scaled(const RowMetrics& metrics, double factor) {
+  RowMetrics out = metrics;
+  for (const size_t metric :
+       {static_cast<size_t>(compute::Metric::kNl2),
+        static_cast<size_t>(kScaledMaxAbs),
+        static_cast<size_t>(compute::Metric::kRowNl2P50),
+        static_cast<size_t>(compute::Metric::kChannelNl2P50)}) {
+    if (out[metric].has_value()) *out[metric] *= factor;
+  }
+  return out;
+}
+
+// Returns metrics that satisfy the bounds of the default policy if `metrics`
 // do, or would with kSingleErrorMax times the bound of scaled_max_abs.
 RowMetrics Eased(const RowMetrics& metrics) {
   RowMetrics out = metrics;
@@ -154,6 +168,7 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
   }
   errors_.clear();
   computed_in_.clear();
+  drift_.reset();
   tree_.reset();
   explained_.clear();
 }
@@ -194,6 +209,12 @@ std::optional<std::string> Conditioning::Explain(
         "error {:.2g}: computed from {}, which is ill-conditioned", nl2,
         NameOf(from));
   }
+  if (may_be_rounding && IsDrift(event, type, metrics, bounds)) {
+    return fmt::format(
+        "accumulated error {:.2g}: computed from tensors with errors up to "
+        "{:.2g}",
+        nl2, drift_->ErrorOfSources(event));
+  }
   if (RoundedDigits(type) == InfoOf(DType::kFloat32).digits &&
       bounds.Holds(Eased(metrics)) && MayFollowStep(event)) {
     return fmt::format(
@@ -206,6 +227,7 @@ std::optional<std::string> Conditioning::Explain(
 void Conditioning::Advance() {
   if (!tree_.has_value()) {
     tree_.emplace(*pairs_);
+    drift_.emplace(*tree_);
     scopes_.assign(tree_->calls().size() + 1, ExplainedError());
   }
   const size_t end = std::min(errors_.size(), tree_->event_count());
@@ -224,6 +246,7 @@ void Conditioning::Advance() {
       out = ExplainedError();
     }
     explained_.push_back(out);
+    drift_->Add(errors_[i]);
     const CallTree::Event& of = tree_->event(i);
     if (of.role != Role::kInput && of.role != Role::kOutput) continue;
     if (of.role == Role::kInput) ScopeOf(of.call).Merge(out);
@@ -305,6 +328,20 @@ void Conditioning::EndGroup(bool is_whole) {
     }
     trained_.emplace(rank_, pair.golden->key.op);
   }
+}
+
+bool Conditioning::IsDrift(int32_t event, DType type, const RowMetrics& metrics,
+                           const predicate::Predicate& bounds) const {
+  // The default bounds of other types are far from their rounding errors.
+  const int digits = RoundedDigits(type);
+  if (digits != InfoOf(DType::kFloat16).digits &&
+      digits != InfoOf(DType::kBfloat16).digits) {
+    return false;
+  }
+  constexpr double kGrowthMax = MeasuredDrift::kGrowthMax;
+  return ValueIn(metrics, compute::Metric::kNl2) <=
+             kGrowthMax * drift_->ErrorOfSources(event) &&
+         bounds.Holds(Scaled(metrics, 1 / kGrowthMax));
 }
 
 bool Conditioning::MayFollowStep(int32_t event) const {

@@ -14,6 +14,7 @@
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/origin/call_tree.h"
+#include "daemon/compare/origin/measured_drift.h"
 #include "daemon/predicate/predicate.h"
 #include "protos/base/dtype.h"
 
@@ -63,6 +64,10 @@ inline constexpr double kSingleErrorMax = 10;
 //
 // Whatever explains an error, norm and mean of the tensor must agree as well as
 // those of tensors with independent rounding errors.
+//
+// In float16 and bfloat16, a tensor may have MeasuredDrift::kGrowthMax times
+// the default bounds if its error is at most so many times that of the tensors
+// that it was computed from: deep networks accumulate rounding errors.
 //
 // After an optimizer step, differences in single elements of float32 are
 // accepted: optimizers that divide by the size of the gradient turn the
@@ -146,6 +151,10 @@ class Conditioning {
   double InputRoundoffOf(int32_t input, DType type) const;
   double RoundingOf(int32_t input, DType type) const;
   bool IsRotary(int32_t event) const;
+  // Returns whether the error of a tensor is only so much larger than the
+  // errors of its sources that it can be accumulated rounding.
+  bool IsDrift(int32_t event, DType type, const RowMetrics& metrics,
+               const predicate::Predicate& bounds) const;
   // Whether an optimizer step may have changed the sources of `event`.
   bool MayFollowStep(int32_t event) const;
   std::string NameOf(const ExplainedError& error) const;
@@ -155,6 +164,7 @@ class Conditioning {
   std::vector<std::optional<double>> errors_;  // Of the pairs so far.
   std::vector<DType> computed_in_;             // Of the pairs so far.
   std::optional<CallTree> tree_;
+  std::optional<MeasuredDrift> drift_;     // With the tree.
   std::vector<ExplainedError> explained_;  // By event.
   // The largest explained error that the code of each call has seen so far. The
   // first entry is for CallTree::kNone.

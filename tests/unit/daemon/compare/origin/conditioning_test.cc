@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -284,6 +285,71 @@ TEST_F(ManyNumbersTest, NoiseIsRounding) {
 
 TEST_F(ManyNumbersTest, AWrongScaleIsNone) {
   EXPECT_EQ(Compare1024(1.25F, 0), v1::FAIL);
+}
+
+// The inputs of a layer have an error of `input_error`, its outputs one of
+// `error`, and `scale` times the norm.
+class DriftTest : public ConditioningTest {
+ protected:
+  v1::ComparisonRow CompareLayer(float input_error, float error,
+                                 float scale = 1) {
+    RecordNoisy("root", 1, 0, 1, Io::kInput);
+    RecordNoisy("root.layer", 2, input_error, 1, Io::kInput);
+    RecordNoisy("root.layer", 3, error, scale, Io::kOutput);
+    return Compare();
+  }
+
+  void RecordNoisy(std::string_view op, uint32_t seed, float error, float scale,
+                   Io io) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    Floats32 golden;
+    Floats32 target;
+    for (int i = 0; i < 4096; ++i) {
+      golden.push_back(normal(random));
+      target.push_back(scale * golden.back() + error * normal(random));
+    }
+    RecordNarrow(op, golden, target, io);
+  }
+};
+
+TEST_F(DriftTest, ErrorsOfInputsExplainTheErrorOfAnOutput) {
+  const v1::ComparisonRow row = CompareLayer(0.045F, 0.06F);
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_TRUE(row.explained());
+  EXPECT_THAT(row.reason(), HasSubstr("accumulated error 0.059: computed from "
+                                      "tensors with errors up to 0.044"));
+}
+
+TEST_F(DriftTest, MoreThanTwiceTheErrorOfTheInputsFails) {
+  EXPECT_EQ(CompareLayer(0.02F, 0.06F).verdict(), v1::FAIL);
+}
+
+TEST_F(DriftTest, MoreThanTwiceTheBoundFails) {
+  RecordNoisy("root", 1, 0, 1, Io::kInput);
+  RecordNoisy("root.a", 2, 0.045F, 1, Io::kInput);
+  RecordNoisy("root.a", 3, 0.08F, 1, Io::kOutput);
+  RecordNoisy("root.b", 4, 0.12F, 1, Io::kOutput);
+  EXPECT_EQ(Compare().verdict(), v1::FAIL);
+}
+
+TEST_F(DriftTest, AWrongScaleIsNoDrift) {
+  EXPECT_EQ(CompareLayer(0.045F, 0, 1.06F).verdict(), v1::FAIL);
+}
+
+// The bounds of float32 are not close to its rounding errors.
+TEST_F(DriftTest, WideTypesHaveNoDrift) {
+  Floats32 golden(4096, 1);
+  Floats32 target = golden;
+  for (size_t i = 0; i < target.size(); ++i) {
+    target[i] += i % 2 == 0 ? 9e-5F : -9e-5F;
+  }
+  RecordFloats("root.layer", golden, target, Io::kInput);
+  for (size_t i = 0; i < target.size(); ++i) {
+    target[i] += i % 2 == 0 ? 4e-5F : -4e-5F;
+  }
+  RecordFloats("root.layer", golden, target, Io::kOutput);
+  EXPECT_EQ(Compare().verdict(), v1::FAIL);
 }
 
 TEST_F(ConditioningTest, AGradientThatOneRunLacksIsNoStep) {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/compare/origin/call_tree.h"
+
+namespace msitd::compare {
+
+// The largest errors that the tensors of a group were computed from.
+//
+// Rounding errors accumulate with the depth of a network. How fast depends on
+// the network: residual connections and averages slow it down, attention with
+// few large scores speeds it up. A bound that is a constant, or that grows with
+// the number of layers, is therefore too tight for some deep networks and too
+// loose for all others. Measured errors are better evidence. A tensor whose
+// error is at most kGrowthMax times the error that it was computed from adds no
+// more than its op could add by rounding, and so many times the default bound
+// is tolerable for it.
+//
+// Thread-compatible.
+class MeasuredDrift {
+ public:
+  // Bounds growth from the sources to a tensor, and beyond the default bounds.
+  static constexpr double kGrowthMax = 2;
+
+  // The tree must outlive the object.
+  explicit MeasuredDrift(const CallTree& tree);
+
+  // Adds the next event. `error` is its nl2; nullopt if it fails or has no
+  // known error.
+  void Add(std::optional<double> error);
+
+  // Returns the largest error of the tensors that `event` was computed from, as
+  // far as they have been added and pass; 0 if there are none.
+  double ErrorOfSources(int32_t event) const;
+
+ private:
+  double ErrorSeenBy(int32_t call) const { return seen_[call + 1]; }
+
+  const CallTree& tree_;
+  std::vector<double> errors_;  // By event; 0 if it is not known.
+  // The largest error that the code of each call has received so far. The first
+  // entry is for CallTree::kNone.
+  std::vector<double> seen_;
+};
+
+}  // namespace msitd::compare
