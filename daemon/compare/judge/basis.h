@@ -7,36 +7,39 @@
 
 namespace msitd::compare {
 
-// The digits of values that are rounded; 0 for all others, as for scales, which
-// are powers of two.
+// Returns the number of significant binary digits of a type that rounds.
+// Returns 0 for types that do not round. These include the types of scales,
+// whose values are powers of two.
 constexpr int RoundedDigits(DType type) {
   const int digits = InfoOf(type).digits;
   return digits < 2 ? 0 : digits;
 }
 
-// Returns the one of two types that rounds to fewer digits; `a` if neither
-// does.
+// Returns the type that rounds to fewer digits. A type that does not round
+// counts as the finest. Returns `a` if both are equally coarse.
 constexpr DType Coarser(DType a, DType b) {
   if (RoundedDigits(b) == 0) return a;
   return RoundedDigits(a) == 0 || RoundedDigits(b) < RoundedDigits(a) ? b : a;
 }
 
-// Of the outputs of a run that are narrower than those of the other run, one in
-// so many or fewer are exceptions: nothing is meant to be computed in their
-// type, so that it excuses nothing.
+// A type that is coarser in one run than in the other excuses larger errors if
+// the run computes in that type on purpose, as under autocast. A single such
+// output is more likely a faulty cast, which excuses nothing. The outputs that
+// are narrower in one run are therefore exceptions if they are at most one in
+// kExceptionalShare of all outputs.
 inline constexpr int kExceptionalShare = 16;
 constexpr bool AreExceptions(int64_t narrow_outputs, int64_t outputs) {
   return narrow_outputs * kExceptionalShare <= outputs;
 }
 
-// What is known of how the two tensors of a pair came about, beside their own
-// types.
+// How the values of a pair were computed, as far as their own types do not show
+// it.
 struct Basis {
-  // The type with the fewest digits that their values went through; never a
-  // type with more digits than their own. kUnspecified if that is their own.
+  // The coarsest type that the values of either run went through. kUnspecified
+  // if no type is coarser than those of the pair.
   DType computed_in = DType::kUnspecified;
-  // One op made both from inputs that are equal bit for bit, so that it alone
-  // made the difference.
+  // True if one op computed both tensors from inputs that are equal bit for
+  // bit. Only that op can have made the difference.
   bool has_equal_inputs = false;
 
   friend bool operator==(const Basis&, const Basis&) = default;

@@ -11,18 +11,20 @@
 namespace msitd::compare {
 namespace {
 
-// More scores of one value are a constant, not a tie.
+// A value that occurs more often in a row is a constant, not a tie.
 constexpr ptrdiff_t kTiesMax = 8;
-// A tensor with fewer values chooses nothing.
+// Scores with fewer different values order nothing.
 constexpr size_t kScoresMin = 2;
-// A tensor with fewer values is a mask.
+// Scores with fewer different values are a mask.
 constexpr size_t kValuesMin = 3;
 
 bool IsClosedScore(double score) {
   return !std::isfinite(score) || IsClosing(score) || IsClosing(-score);
 }
 
-// True if the chosen scores are in order and none that was left is better.
+// Returns whether the chosen scores are in order and no other score is better.
+// `sign` is 1 for descending and -1 for ascending order. Returns false for
+// indices that are invalid or repeated, and for NaN.
 bool IsChosenBy(std::span<const int64_t> chosen, std::span<const double> scores,
                 double sign) {
   std::vector<bool> is_chosen(scores.size());
@@ -46,7 +48,8 @@ bool IsChosenBy(std::span<const int64_t> chosen, std::span<const double> scores,
   return true;
 }
 
-// Counts values in the scores of a row, which it sorts if it is asked.
+// Counts equal scores of a row. Sorts a copy of the scores when the first count
+// is requested.
 class TieCounter {
  public:
   explicit TieCounter(std::span<const double> scores) : scores_(scores) {}
@@ -102,6 +105,8 @@ void ChoiceJudge::AddTo(const ChoiceRow& row, double sign, Order& order) const {
       is_explained = is_explained && scores.IsRare(golden);
     }
     has_ties = has_ties || tied > 0;
+    // Scores that are the same in both runs explain a difference only if they
+    // are tied.
     has_moved = has_moved || tied == 2 ||
                 row.golden_scores[golden] != row.target_scores[golden] ||
                 row.golden_scores[target] != row.target_scores[target];
@@ -125,7 +130,7 @@ void ChoiceJudge::Add(const ChoiceRow& row) {
 ChoiceOutcome ChoiceJudge::Finish() const {
   ChoiceOutcome out;
   const Order& order = descending_.is_of_golden ? descending_ : ascending_;
-  // Among equal scores any choice is in order.
+  // If all scores are equal, every choice is in order.
   out.is_of_other_scores =
       !order.is_of_golden || values_.golden.size() < kScoresMin;
   if (out.is_of_other_scores) return out;

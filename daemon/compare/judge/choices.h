@@ -5,11 +5,12 @@
 #include <set>
 #include <span>
 
-// Whether the scores of two runs explain that they chose differently: an
-// argmax, a top-k, the experts of a router.
+// Judges choices: tensors with the indices that an op has selected by scores,
+// such as an argmax, a top-k, or the experts of a router.
 namespace msitd::compare {
 
-// One row of choices with its scores. Both runs chose equally many.
+// One row of choices and the scores of its candidates. Choices are indices into
+// the scores. Both runs have the same number of choices.
 struct ChoiceRow {
   std::span<const int64_t> golden;
   std::span<const int64_t> target;
@@ -17,25 +18,37 @@ struct ChoiceRow {
   std::span<const double> target_scores;
 };
 
-// What the scores say of rows of choices.
+// The result for all rows.
 struct ChoiceOutcome {
-  // Golden has not chosen by these scores, so that they say nothing.
+  // The golden run did not choose by these scores, so they prove nothing. The
+  // counts are then 0.
   bool is_of_other_scores = false;
-  // Elements that differ as the scores explain, and that they do not explain.
+  // Number of choices that differ and follow from the scores, and of all other
+  // choices that differ.
   uint64_t flipped_count = 0;
   uint64_t unexplained_count = 0;
 
   friend bool operator==(const ChoiceOutcome&, const ChoiceOutcome&) = default;
 };
 
-// Finds out whether each run chose by its own scores, row after row. Nothing is
-// near enough: an element that differs is explained if all chosen scores of
-// either run are in order and no score that was left is better. The order is
-// descending in all rows, or, of two choices or more, ascending.
+// Determines whether choices differ only because the scores differ.
 //
-// Scores that close a place of a mask explain nothing. Equal scores may be told
-// apart either way if few have the value and the tensor has others: not in a
-// mask, or among zeros.
+// A choice is right or wrong, so no tolerance applies to it. But if two scores
+// are nearly equal, rounding errors can change which one is chosen, and both
+// runs are correct. A limit for "nearly equal" would depend on the model, and
+// would hide an op that selects wrongly. This class therefore ignores how close
+// scores are and checks whether each run chose by its own scores. Errors of the
+// scores are judged where the scores are compared. This requires that both runs
+// recorded their scores.
+//
+// A difference is explained if in both runs, the scores of all choices are in
+// order and no other score is better. The order is descending in all rows or,
+// if every row has at least two choices, ascending in all rows. In addition:
+//
+// - A closing value of a mask (closing_value.h) explains no choice.
+// - A choice between equal scores is explained only if few scores of the row
+//   have that value and both tensors have enough different values. Otherwise
+//   the scores are a mask or zeros.
 //
 // Thread-compatible.
 class ChoiceJudge {
@@ -44,15 +57,15 @@ class ChoiceJudge {
   ChoiceOutcome Finish() const;
 
  private:
-  // Of one order of the scores.
+  // The counts for one order of the scores.
   struct Order {
-    bool is_of_golden = true;
+    bool is_of_golden = true;  // No golden row contradicts this order.
     uint64_t flipped_count = 0;
-    uint64_t tied_count = 0;  // Of them, in rows with equal scores.
+    uint64_t tied_count = 0;  // The part of flipped_count in rows with ties.
     uint64_t unexplained_count = 0;
   };
 
-  // Of either run: the first few values that close nothing.
+  // The first few different scores of each run, without closing values.
   struct Values {
     std::set<double> golden;
     std::set<double> target;

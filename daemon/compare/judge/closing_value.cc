@@ -12,8 +12,8 @@
 namespace msitd::compare {
 namespace {
 
-// Returns the closing value that `value` is up to `error`; nothing if there is
-// none. `value` is finite.
+// Returns the closing value from which `value` differs by at most `error` times
+// that value; nullopt if there is none. `value` must be finite.
 std::optional<double> NearestClosing(double value, double error) {
   const double magnitude = -value;
   const auto is_nearly = [&](double other) {
@@ -21,8 +21,8 @@ std::optional<double> NearestClosing(double value, double error) {
   };
   constexpr double kLargest = std::numeric_limits<double>::max();
   if (magnitude == kLargest) return -kLargest;
-  // The least values of float32 and bfloat16, and of float16 as bfloat16 has
-  // it.
+  // 65504 is the largest float16. 2^128 is close to the largest float32 and
+  // bfloat16.
   for (const double other : {65504.0, 0x1p128}) {
     if (is_nearly(other)) return -other;
   }
@@ -32,15 +32,17 @@ std::optional<double> NearestClosing(double value, double error) {
   return std::nullopt;
 }
 
+// Returns the lowest value of a type. -2^128 stands for that of float32 and
+// bfloat16.
 double LeastOf(DType dtype) {
   if (dtype == DType::kFloat16) return -65504;
   return dtype == DType::kFloat64 ? std::numeric_limits<double>::lowest()
                                   : -0x1p128;
 }
 
-// True for equal values, and for two that programs use to close places. A value
-// that only looks like one of them, such as -1e5, has to be the same on both
-// sides.
+// Returns whether two closing values can have the same meaning. Programs use
+// several common values. Any other value, such as -1e5, may be an ordinary
+// number and must be the same on both sides.
 bool AreAlike(double a, double b) {
   const auto is_usual = [](double value) {
     return value <= -0x1p127 || value == -1e4 || value == -65504 ||
@@ -49,6 +51,8 @@ bool AreAlike(double a, double b) {
   return a == b || (is_usual(a) && is_usual(b));
 }
 
+// Returns the closing value of a tensor that looks like scores to which a mask
+// was added; nullopt for other tensors.
 std::optional<double> ClosingValueOf(const LogicalTensor& tensor) {
   const Summary& summary = tensor.summary;
   const bool is_of_op =
@@ -60,6 +64,7 @@ std::optional<double> ClosingValueOf(const LogicalTensor& tensor) {
     return std::nullopt;
   }
   if (summary.negative_infinity_count > 0) return LeastOf(tensor.dtype);
+  // Where two masks were added, the minimum is twice the closing value.
   for (const double share : {1.0, 0.5}) {
     const std::optional<double> found = NearestClosing(
         share * summary.min, compute::OpenPairAccumulator::kClosingError);

@@ -12,14 +12,15 @@
 namespace msitd::compare {
 namespace {
 
-// A tensor of two values, of which one is 0.
+// A tensor with two values, one of which is 0.
 struct MaskSide {
   bool is_bool = false;
   uint64_t count = 0;
   uint64_t zero_count = 0;
-  double other = 0;  // Of an additive mask: what closes a place.
+  double other = 0;  // The closing value of an additive mask.
 };
 
+// Returns nullopt if the tensor is not a mask by its summary.
 std::optional<MaskSide> MaskSideOf(const LogicalTensor& tensor) {
   const Summary& summary = tensor.summary;
   const bool is_of_op =
@@ -37,8 +38,8 @@ std::optional<MaskSide> MaskSideOf(const LogicalTensor& tensor) {
       !IsClosing(summary.min) || closed > kClosedPlacesMax) {
     return std::nullopt;
   }
-  // The largest magnitude is that of the minimum. So the others have it as well
-  // if their magnitudes add up to as many times that.
+  // No magnitude is larger than that of the minimum. All closed positions have
+  // the minimum if their magnitudes add up to their number times it.
   if (summary.negative_infinity_count > 0) {
     return summary.negative_infinity_count == closed ? std::optional(out)
                                                      : std::nullopt;
@@ -71,9 +72,9 @@ bool AreEqualMasks(const TensorPair& pair, uint64_t mismatch_count) {
   const uint64_t count = pair.golden->summary.count;
   const uint64_t golden = pair.golden->summary.zero_count;
   const uint64_t target = pair.target->summary.zero_count;
-  // Values other than 0 differ wherever they meet, and 0 meets 0 only where
-  // both are alike. A bool that is 0 where the other side is not differs
-  // everywhere.
+  // Two values of which at least one is not 0 always differ. If both sides are
+  // 0 at the same positions, all other positions differ. If one side is 0
+  // exactly where the other is not, all positions differ.
   return (golden == target && mismatch_count == count - golden) ||
          (golden + target == count && mismatch_count == count);
 }

@@ -7,21 +7,27 @@
 
 namespace msitd::compare {
 
-// More closed places are not taken for a mask: up to here, sums of equal floats
-// are exact in double, so that a summary shows that they are equal.
+// Tensors with more closed positions than this are not considered masks. Up to
+// this number, a sum of equal floats is exact in double, so a summary can prove
+// that all closed positions have the same value.
 inline constexpr uint64_t kClosedPlacesMax = uint64_t{1} << 28;
 
-// True if both sides of a pair look like masks by their summaries, of which at
-// least one is additive: each element is 0 or one closing value, or it is a
-// bool. Closing values are those of IsClosing. Masks are inputs and outputs of
-// ops. They have as many open places, and their
-// closing values differ. Their bytes have to be read then, whatever else
-// summaries prove.
+// Returns whether both sides of a pair look like masks that can be equal
+// although their values differ, such as a mask with -65504 and one with -Inf.
+//
+// By its summary, each side must be an input or output of an op. Each of its
+// elements must be 0 or one closing value (IsClosing), or it must be a bool. At
+// least one side must be additive, that is, not a bool. Two additive masks must
+// have different closing values. The number of open positions must be equal.
+//
+// If this returns true, the caller must read the bytes and use AreEqualMasks,
+// even if summaries prove that the pair differs.
 bool MayBeEqualMasks(const TensorPair& pair);
 
-// True if such a pair has its open and its closed places where the other side
-// has them. `mismatch_count` is that of all elements. What a bool means does
-// not matter, as long as it means the same everywhere.
+// Returns whether MayBeEqualMasks is true and both sides are open and closed at
+// the same positions. `mismatch_count` is the number of elements that differ. A
+// bool may open positions with true or with false, as long as it does so
+// everywhere.
 bool AreEqualMasks(const TensorPair& pair, uint64_t mismatch_count);
 
 }  // namespace msitd::compare

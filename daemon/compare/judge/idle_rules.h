@@ -12,52 +12,52 @@
 
 namespace msitd::compare {
 
-// Idle rules that are reported, at most.
+// Maximum number of idle rules that are reported.
 inline constexpr size_t kIdleRulesMax = 64;
 
-// Lines of a mapping that are named.
+// Maximum number of lines of a mapping that are listed.
 inline constexpr size_t kIdleLinesMax = 5;
 
-// Names of ops of a run that are looked at. If a run has more while rules are
-// idle, none is reported.
+// Maximum number of op names of a run that are checked. If a run has this many
+// while a rule is idle, only idle pairs of the mapping are reported.
 inline constexpr size_t kIdleNamesMax = size_t{1} << 16;
 
 // Finds the rules of a policy and the rewrites of a matching that match no op,
-// and the pairs of its mapping that match no tensors:
-// most likely they were written for other names. A rule counts as met by an op
-// that it matches, even if another rule decides.
+// and the pairs of a mapping that pair no tensors. They were most likely
+// written for other names. A rule that matches an op is not idle, even if an
+// earlier rule decides for that op.
 //
-// Thread-compatible. Looks at each name of an op once, and at none once every
-// rule has met one.
+// Thread-compatible. Checks each op name of a run once, and none after every
+// rule has matched one.
 class IdleRules {
  public:
-  // Both must outlive it.
+  // The arguments must outlive this object.
   IdleRules(const Policy& policy, const MatchRules& matching);
 
-  // Takes the next op of either run.
+  // Checks the next op of one of the runs.
   void Meet(std::string_view op, bool is_golden);
 
-  // Takes a pair of the mapping that has put tensors together.
+  // Records that a pair of the mapping has paired tensors.
   void MeetMappedPair(size_t number) { mapped_pairs_[number] = true; }
 
-  // Returns those that have met no op, as the flags of msitctl take them:
-  // `--rule 'head: nl2 <= 1e-9'`; and one text for the pairs of the mapping
-  // that have put nothing together, with the lines of the first.
+  // Returns the idle rules and rewrites as flags of msitctl, such as
+  // `--rule 'head: nl2 <= 1e-9'`. All idle pairs of the mapping are described
+  // by one text, which lists the lines of the first ones.
   std::vector<std::string> Texts() const;
 
  private:
-  // Empty if all have put something together.
+  // Returns an empty text if every pair has paired tensors.
   std::string MappedPairsText() const;
   void MeetGolden(std::string_view op);
   void MeetUnmatchedRules(std::string_view op);
 
   const Policy& policy_;
   const MatchRules& matching_;
-  std::vector<bool> rules_;  // True for those that have met one.
+  std::vector<bool> rules_;  // True for rules that have matched an op.
   std::vector<bool> rewrites_;
   std::vector<bool> unmatched_rules_;
   std::vector<bool> mapped_pairs_;
-  bool is_over_ = false;
+  bool is_over_ = false;  // No further names are checked.
   std::unordered_set<std::string> golden_;
   std::unordered_set<std::string> target_;
 };

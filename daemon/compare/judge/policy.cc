@@ -16,7 +16,8 @@
 namespace msitd::compare {
 namespace {
 
-// Memory of one compiled expression; RE2 works in linear time within it.
+// Maximum memory of one compiled expression. RE2 matches in linear time within
+// it.
 constexpr int64_t kRegexBytesMax = int64_t{256} << 10;
 
 absl::StatusOr<std::shared_ptr<const re2::RE2>> Compile(
@@ -29,7 +30,7 @@ absl::StatusOr<std::shared_ptr<const re2::RE2>> Compile(
   return FieldInvalid(field, regex->error());
 }
 
-// The tolerance as --rule takes it after the pattern.
+// Returns the tolerance of a rule in the syntax of --rule, after the pattern.
 std::string ToleranceText(const PolicyRule& rule) {
   if (rule.preset != Preset::kDefault) {
     return "@" + absl::AsciiStrToLower(v1::Policy::Preset_Name(
@@ -205,7 +206,8 @@ Verification Policy::OfPreset(Preset preset, DType target, DType golden,
   out.request.atol = tolerance.atol;
   out.request.either = tolerance.either;
   out.request.top_k = top_k_;
-  // An integer has one form in bytes, and the default asks for equal ones.
+  // Integers have only one representation, and the default policy requires them
+  // to be equal.
   const bool is_exact = preset == Preset::kDefault && target == golden &&
                         !IsFloatingPoint(target) && !IsComplex(target);
   out.hash_decides = preset == Preset::kBitwise || is_exact;

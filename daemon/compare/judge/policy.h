@@ -26,14 +26,15 @@ class RE2;
 
 namespace msitd::compare {
 
-// A policy with more rules, or more bytes in them, is refused. The bytes keep
-// a comparison, which carries its policy, below the message size of gRPC.
+// Limits of a policy. The bytes are those of patterns and predicates. Their
+// limit keeps a comparison, which contains its policy, below the message size
+// of gRPC.
 inline constexpr size_t kPolicyRulesMax = 1024;
 inline constexpr size_t kPolicyBytesMax = size_t{1} << 20;
 
-// Applies a tolerance to the tensors that match a TensorPattern, or to the ops
-// that match an RE2 expression. The tolerance is a predicate with or without
-// rtol and atol, or only these, or a preset.
+// Applies a tolerance to the tensors that match a TensorPattern or, with
+// `is_regex`, to the ops that match an RE2 expression. The tolerance is a
+// preset, or at least one of `predicate`, `rtol` and `atol`.
 struct PolicyRule {
   std::string op_pattern;
   std::string predicate = {};
@@ -43,9 +44,12 @@ struct PolicyRule {
   std::optional<double> atol = {};
 };
 
-// Which shapes may be compared.
+// Determines which shapes may be compared: equal ones (kExact), those that are
+// equal without dimensions of size 1 (kSqueeze), or those with the same number
+// of elements (kCount). kOfPreset stands for the rule of the preset.
 enum class ShapeRule { kOfPreset, kExact, kSqueeze, kCount };
 
+// A policy before validation. The fields are those of v1::Policy.
 struct PolicySpec {
   std::vector<PolicyRule> rules;
   Preset preset = Preset::kDefault;
@@ -55,66 +59,70 @@ struct PolicySpec {
   std::vector<std::string> allow_unmatched = {};
 };
 
-// What one pair must satisfy.
+// The condition that one pair must satisfy.
 struct Verification {
-  int rule = -1;  // -1: no rule matches, so the preset decides.
+  int rule = -1;  // -1 if no rule matches and the preset decides.
   const predicate::Predicate* predicate = nullptr;
-  // The metric sets of the pair, and the tolerance if kToleranceSet is one.
+  // The metric sets to compute, and the tolerance if they include
+  // kToleranceSet.
   compute::ElementRequest request;
-  // The preset kDefault decides.
+  // True if the preset kDefault decides.
   bool is_default = false;
-  // It is another one than that for the types of the pair alone.
+  // True if the pair would have another condition without its basis.
   bool is_by_basis = false;
-  // True if hashes that differ decide without the bytes, for equal types.
+  // True if different hashes prove that the pair fails, so that its bytes need
+  // not be read. Applies to sides of equal types only.
   bool hash_decides = false;
 };
 
-// Says what passes. The first rule that matches the op decides, or else a
-// preset.
+// Determines the condition that a pair must satisfy. The first rule that
+// matches the tensor decides. If no rule matches, the preset of the policy
+// decides.
 //
 // Immutable, hence thread-safe.
 class Policy {
  public:
-  // The defaults alone.
+  // A policy without rules and with the preset kDefault.
   Policy() = default;
 
-  // Errors: INVALID_ARGUMENT with PREDICATE_INVALID or FIELD_INVALID; the
-  // message begins with the rule: `policy.rules[2]: ...`.
+  // Errors: INVALID_ARGUMENT with PREDICATE_INVALID or FIELD_INVALID if a field
+  // is invalid or a limit is exceeded. The message begins with the field, such
+  // as `policy.rules[2]: ...`.
   static absl::StatusOr<Policy> Create(const PolicySpec& spec);
   static absl::StatusOr<Policy> Create(std::span<const PolicyRule> rules);
 
-  // Returns the condition that a pair must satisfy. `key` is the golden tensor.
-  // Presets are for the
-  // coarsest of both types and of `basis`. The values of the predicate are a
-  // RowMetrics. Lives as long as the policy.
+  // Returns the condition that a pair must satisfy. `key` is that of the golden
+  // tensor. Presets use the coarsest of `target`, `golden` and the type of
+  // `basis`. The predicate expects the values of a RowMetrics. The result is
+  // valid as long as the policy.
   Verification VerificationFor(const TensorKey& key, DType target, DType golden,
                                const Basis& basis = {}) const;
 
-  // The rules, in their order. MatchesOp says whether a rule is for some tensor
-  // of an op.
-  // RuleText is the rule as the flag of msitctl takes it, such as
-  // `head: nl2 <= 1e-9`.
+  // Returns the number of rules. They are numbered in their order, from 0.
   size_t rule_count() const { return rules_.size(); }
+  // Returns whether a rule can apply to some tensor of the op.
   bool MatchesOp(size_t rule, std::string_view op) const;
+  // Returns a rule in the syntax of the flag --rule of msitctl, such as
+  // `head: nl2 <= 1e-9`.
   std::string RuleText(size_t rule) const;
 
-  // Which tensors either run may have alone.
+  // The tensors that are allowed to exist in only one run.
   const UnmatchedRules& unmatched_rules() const { return unmatched_rules_; }
 
-  // Never kOfPreset.
+  // Returns the rule for shapes; never kOfPreset.
   ShapeRule shape_rule() const;
 
  private:
   struct Rule {
     std::string op_pattern;
-    std::optional<TensorPattern> pattern;           // None for an expression.
+    std::optional<TensorPattern> pattern;           // Absent for an expression.
     std::shared_ptr<const re2::RE2> regex;          // Null for a pattern.
-    std::optional<predicate::Predicate> predicate;  // None for a preset.
+    std::optional<predicate::Predicate> predicate;  // Absent for a preset.
     Preset preset = Preset::kDefault;
     double rtol = 0;
     double atol = 0;
     uint32_t sets = 0;
-    std::string tolerance;  // As it was given.
+    std::string tolerance;  // In the syntax of --rule.
   };
 
   static bool Matches(const Rule& rule, const TensorKey& key);

@@ -14,8 +14,9 @@
 namespace msitd::compare {
 namespace {
 
-// From strict to loose. A complex type counts as its components' type. The
-// small floats go by how many digits they have.
+// Classes of element types, from strict to loose. A complex type has the class
+// of its components. Floats with fewer than 16 bits are classified by their
+// number of digits.
 enum class Looseness {
   kExact,
   kFloat64,
@@ -30,7 +31,8 @@ constexpr int kLoosenessCount = 8;
 
 Looseness LoosenessOf(DType dtype) {
   const int digits = InfoOf(dtype).digits;
-  // Scales are powers of two: if two differ, one is at least twice the other.
+  // Scales are powers of two. Two scales that differ do so by a factor of at
+  // least 2, which is not a rounding error.
   if (digits < 2) return Looseness::kExact;
   if (digits == 2) return Looseness::kTwoDigits;
   if (digits == 3) return Looseness::kThreeDigits;
@@ -40,7 +42,8 @@ Looseness LoosenessOf(DType dtype) {
   return digits <= 24 ? Looseness::kFloat32 : Looseness::kFloat64;
 }
 
-// Of a tensor of that type. What is exact was not rounded.
+// Returns the class of a tensor of type `dtype`. Exact types stay exact,
+// because their values were not rounded.
 Looseness LoosenessOn(const Basis& basis, DType dtype) {
   const Looseness own = LoosenessOf(dtype);
   return own == Looseness::kExact
@@ -48,16 +51,18 @@ Looseness LoosenessOn(const Basis& basis, DType dtype) {
              : std::max(own, LoosenessOf(basis.computed_in));
 }
 
+// Parses a predicate that must be valid.
 predicate::Predicate Trusted(const std::string& text) {
   auto predicate = predicate::Predicate::Parse(text, MetricNames());
   MSITD_CHECK(predicate.ok());
   return *std::move(predicate);
 }
 
-// The bounded comparisons come first, so that a failure names them and not
-// the count of elements that differ. `median` bounds the nl2 of the row, and of
-// the channel, in the middle: one norm does not see them beside much larger
-// ones.
+// Returns the predicate of the default policy with these bounds. Its bounded
+// metrics are listed first, so that a failure names one of them and not the
+// number of elements that differ. `median` is the bound of the median nl2 of
+// rows and of channels. It reveals errors of most rows or channels, which the
+// norm of the whole tensor hides if the values of the others are much larger.
 predicate::Predicate Bounded(std::string_view nl2,
                              std::string_view scaled_max_abs,
                              std::string_view median) {
@@ -73,8 +78,9 @@ PresetTolerance Elementwise(double rtol, double atol, bool either) {
   return {&predicate, compute::kToleranceSet, rtol, atol, either};
 }
 
-// The table of torch.testing. It has no floats below 16 bits; for those this
-// takes the relative distance of neighbouring values.
+// Returns the tolerance of torch.testing, which has none for floats with fewer
+// than 16 bits. For those, rtol is the relative distance of adjacent values.
+// The tables are in the order of Looseness.
 PresetTolerance TorchTolerance(Looseness target, Looseness golden) {
   constexpr std::array<double, kLoosenessCount> kRtol = {
       0, 1e-7, 1.3e-6, 1e-3, 1.6e-2, 0.125, 0.25, 0.5};
@@ -119,11 +125,11 @@ PresetTolerance BitwiseTolerance() {
   return OfPredicate(predicate, 0);
 }
 
-// `is_one_op`: the difference was made by one op alone, not by a network. One
-// op rounds to a narrow type a few times at most: its bounds are four times the
-// largest error of one rounding. In wide types the length of sums counts for
-// more than roundings do, so nothing is asked beyond what a network must
-// satisfy.
+// Returns the predicate of the default policy. `is_one_op`: a single op made
+// the difference, not a network. One op rounds to a narrow type only a few
+// times, so its bounds are four times the largest error of one rounding. In
+// wide types, the length of sums has more influence than the number of
+// roundings, so one op has the bounds of a network.
 const predicate::Predicate& DefaultOf(Looseness looseness, bool is_one_op) {
   static const predicate::Predicate float16_op =
       Bounded("2e-3", "8e-3", "4e-3");

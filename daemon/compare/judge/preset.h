@@ -7,11 +7,11 @@
 #include "daemon/predicate/predicate.h"
 #include "protos/base/dtype.h"
 
-// Tolerances by element type as tools of the field have them.
-// docs/predicates.md has every number and its source.
+// Presets: tolerances by element type, most of them those of other tools.
+// docs/predicates.md lists all numbers and their sources.
 namespace msitd::compare {
 
-// The numbers are those of msitd.v1.Policy.Preset.
+// The values are those of msitd.v1.Policy.Preset.
 enum class Preset {
   kDefault = 0,
   kTorch = 1,
@@ -23,7 +23,8 @@ enum class Preset {
   kFp8 = 7,
 };
 
-// What a preset asks of a pair.
+// The condition that a preset requires of a pair. See Verification and
+// compute::ElementRequest.
 struct PresetTolerance {
   const predicate::Predicate* predicate;  // Lives as long as the process.
   uint32_t sets = 0;                      // compute::MetricSet
@@ -32,16 +33,19 @@ struct PresetTolerance {
   bool either = false;
 };
 
-// Returns the tolerance for the loosest of two valid element types and of the
-// basis. Integers stay exact, whatever they were computed from.
+// Returns the tolerance for the coarsest of both element types and the type of
+// the basis. Both element types must be valid. Integers must be equal, even if
+// they were computed from floats.
 PresetTolerance ToleranceOf(Preset preset, DType target, DType golden,
                             const Basis& basis = {});
 
-// The predicate of Preset::kDefault.
+// Returns the predicate of Preset::kDefault. It is valid as long as the
+// process.
 const predicate::Predicate& DefaultPredicate(DType target, DType golden,
                                              const Basis& basis = {});
 
-// The sets that the metrics of a predicate over MetricNames belong to.
+// Returns the metric sets that contain the metrics of a predicate. The names of
+// the predicate must be MetricNames.
 uint32_t SetsOf(const predicate::Predicate& predicate);
 
 }  // namespace msitd::compare

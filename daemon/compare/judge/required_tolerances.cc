@@ -25,7 +25,7 @@ bool HasElementTolerance(const Verification& verification) {
   return (verification.request.sets & compute::kToleranceSet) != 0;
 }
 
-// Whether some bounds of the rule would let the row pass.
+// Returns whether some bounds of the rule would let the row pass.
 bool CanPass(const Verification& verification, const RowMetrics& metrics) {
   if (!HasElementTolerance(verification)) {
     return verification.predicate->CanHold(metrics);
@@ -34,7 +34,7 @@ bool CanPass(const Verification& verification, const RowMetrics& metrics) {
     return metrics[metric].has_value() && std::isfinite(*metrics[metric]);
   };
   RowMetrics at_best = metrics;
-  // A tolerance of either of the two leaves no outlier.
+  // With a large enough rtol or atol, no element is an outlier.
   if (is_finite(kAtolNeeded) || is_finite(kRtolNeeded)) {
     at_best[kOutlierCount] = 0;
   }
@@ -150,7 +150,7 @@ void RequiredTolerances::Show(v1::Comparison& comparison) const {
       out.set_negated(entry.bound.is_negated);
       out.set_element_tolerance(entry.is_element_tolerance);
       out.set_bound(entry.bound.number);
-      // Without a row that asks for more, the bound stays as it is.
+      // If all rows have an infinite metric, no other bound is required.
       out.set_required(entry.row < 0 ? entry.bound.number : entry.required);
       out.set_row(entry.row < 0 ? entry.max_abs_row : entry.row);
       out.set_row_count(entry.row_count);

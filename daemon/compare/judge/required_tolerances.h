@@ -13,32 +13,35 @@
 
 namespace msitd::compare {
 
-// Bounds that are kept track of; those of later predicates are left out.
+// Maximum number of bounds that are tracked. Bounds of predicates that are used
+// later are ignored.
 inline constexpr size_t kRequiredTolerancesMax = 256;
 
-// Collects, for every bound of the predicates that decide, the bound that all
-// rows so far would satisfy, and the rows that fail whatever the bounds are.
+// Determines the bounds with which the rows would pass. Collects, for every
+// bound of the predicates in use, the tightest number that all rows so far
+// satisfy. Also counts the rows that fail with any bounds.
+//
 // Thread-compatible.
 class RequiredTolerances {
  public:
-  // Takes the metrics of a row that `verification` decides. A metric that is
-  // absent asks for nothing.
+  // Adds the metrics of a row to which `verification` applies. Absent metrics
+  // are ignored.
   void Add(const Verification& verification, const RowMetrics& metrics,
            int64_t row);
-  // The same for statistics, which tell nothing of metrics of many elements:
-  // what a predicate asks of these is no reason to fail.
+  // Like Add, for a row of statistics. Metrics that need many elements are
+  // undefined for statistics. A row does not count as failing because of them.
   void AddStatistics(const Verification& verification,
                      const RowMetrics& metrics, int64_t row);
 
-  // Notes that `row` fails, for whatever reason. Called after Add if the row
-  // has metrics.
+  // Records that `row` fails, for any reason. If the row has metrics, they must
+  // be added first.
   void AddFailure(int64_t row);
 
-  // Replaces the fields that this class fills. An entry for max_abs whose bound
-  // is NaN belongs to the one before it: see RequiredTolerance.bound.
+  // Replaces the results in `comparison`. An entry for max_abs with NaN as its
+  // bound belongs to the entry before it; see RequiredTolerance.bound.
   void Show(v1::Comparison& comparison) const;
 
-  // True if Add has changed anything since the last Show.
+  // Returns whether a result has changed since the last Show.
   bool changed() const { return changed_; }
 
  private:
@@ -48,29 +51,32 @@ class RequiredTolerances {
     double required = 0;
     int64_t row = -1;
     int64_t row_count = 0;
-    // For rows whose metric is infinite, as next to zeros, so that no finite
-    // bound serves: the largest max_abs, and its row.
+    // The largest max_abs of the rows whose metric is infinite, and the number
+    // of its row. No finite bound of the metric satisfies these rows, which
+    // occur if golden values are 0.
     double max_abs = 0;
     int64_t max_abs_row = -1;
   };
-  // Predicates live as long as the policy and are told apart by their address.
+  // A rule and its predicate. The address identifies the predicate, because
+  // predicates exist as long as the policy.
   using Key = std::pair<int, const predicate::Predicate*>;
 
-  // Notes what the row asks of each bound.
+  // Updates the required number of each bound.
   void AddBounds(const Verification& verification, const RowMetrics& metrics,
                  int64_t row);
-  // Notes whether other bounds would let the row pass.
+  // Records whether the row fails but would pass with other bounds.
   void AddVerdict(const Verification& verification, const RowMetrics& metrics,
                   int64_t row);
-  // Notes a row that no finite bound serves, but max_abs does. False for any
-  // other row.
+  // Records max_abs of a row that no finite bound of the metric satisfies, if
+  // max_abs is finite. Returns false for all other rows.
   static bool TakesMaxAbs(const RowMetrics& metrics, int64_t row, Entry& entry);
-  // Makes an entry for every bound, as long as there is room.
+  // Returns an entry for every bound, up to the maximum number.
   std::vector<Entry> EntriesOf(const Verification& verification);
 
   std::map<Key, std::vector<Entry>> entries_;
   size_t count_ = 0;
-  // The last row that fails but would pass with other bounds.
+  // The last row that fails but would pass with other bounds; -1 if there is
+  // none.
   int64_t curable_row_ = -1;
   int64_t hopeless_count_ = 0;
   int64_t first_hopeless_row_ = -1;

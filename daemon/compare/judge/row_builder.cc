@@ -20,7 +20,7 @@ namespace {
 
 using ComparedTensorPtr = std::unique_ptr<v1::ComparedTensor>;
 
-// The same fields as AddSummary, as far as they were recorded.
+// Sets the fields that AddSummary sets, if the statistics contain them.
 void AddStatistics(std::string_view text, v1::ComparedTensor& out) {
   const auto statistics = ParseTensorStatistics(text);
   if (!statistics.has_value()) return;
@@ -31,7 +31,7 @@ void AddStatistics(std::string_view text, v1::ComparedTensor& out) {
     if (one.name == "max") out.set_max(*number);
     if (one.name == "mean") out.set_mean(*number);
     if (one.name == "l2_norm") out.set_l2_norm(*number);
-    // Where the tool did not count, it may have found NaN all the same.
+    // If the count is absent, the tensor may have NaN nevertheless.
     if (one.name == "nan_count") {
       out.set_nan_count(static_cast<int64_t>(*number));
     }
@@ -42,16 +42,18 @@ void AddStatistics(std::string_view text, v1::ComparedTensor& out) {
   }
 }
 
-// A value of a tensor with integers; `exact` is absent where double holds it.
+// Returns an element of an integer tensor as text. `exact` is absent if a
+// double represents the value exactly.
 std::string IntegerText(double rounded,
                         const std::optional<absl::int128>& exact) {
   if (!exact.has_value()) return fmt::format("{:.0f}", rounded);
-  // It is of int64 or uint64.
+  // The value is an int64 or a uint64.
   return *exact < 0 ? fmt::format("{}", static_cast<int64_t>(*exact))
                     : fmt::format("{}", static_cast<uint64_t>(*exact));
 }
 
-// An element of that type. Floats are shortened to a few digits if `is_short`.
+// Returns an element of type `dtype` as text. If `is_short`, floats have at
+// most six digits.
 std::string ElementText(DType dtype, double value,
                         const std::optional<absl::int128>& exact,
                         bool is_short) {
@@ -61,7 +63,8 @@ std::string ElementText(DType dtype, double value,
   return is_short ? fmt::format("{:.6g}", value) : fmt::format("{}", value);
 }
 
-// Describes `tensor` in the memory of `reused`, if there is some.
+// Returns a description of `tensor`. Uses the memory of `reused` unless that is
+// null.
 ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
                            ComparedTensorPtr reused) {
   ComparedTensorPtr out = std::move(reused);
@@ -87,7 +90,8 @@ ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
   return out;
 }
 
-// True if `value` is above an upper bound of the predicate for its metric.
+// Returns whether `value` exceeds an upper bound of the predicate on its
+// metric.
 bool FailsByBound(const predicate::Predicate& predicate, int metric,
                   double value) {
   const std::vector<predicate::Predicate::Bound> bounds = predicate.Bounds();
@@ -97,7 +101,8 @@ bool FailsByBound(const predicate::Predicate& predicate, int metric,
   });
 }
 
-// The position of element `index` of a row-major tensor.
+// Returns the position of element `index` in a row-major tensor, such as
+// `[0,5]`.
 std::string PositionText(uint64_t index, std::span<const int64_t> shape) {
   std::vector<int64_t> position(shape.size());
   for (size_t i = shape.size(); i-- > 0;) {
@@ -113,7 +118,7 @@ std::string PositionText(uint64_t index, std::span<const int64_t> shape) {
 
 void DescribePair(const TensorPair& pair, std::string_view golden_run,
                   std::string_view target_run, v1::ComparisonRow& row) {
-  // Keeps both for this row: Clear would free them.
+  // Clear would free the memory of both sides.
   ComparedTensorPtr golden(row.release_golden());
   ComparedTensorPtr target(row.release_target());
   row.Clear();
@@ -155,7 +160,7 @@ void AddSummary(const Summary& summary, v1::ComparedTensor& out) {
     out.set_min(summary.min);
     out.set_max(summary.max);
   }
-  // A sum beyond double has no mean.
+  // If the sum exceeds the range of double, the mean is unknown.
   if (summary.finite_count() > 0 && std::isfinite(summary.mean())) {
     out.set_mean(summary.mean());
   }
@@ -210,7 +215,7 @@ std::string LargestDifference(const compute::PairMetrics& metrics,
                               const LogicalTensor& target,
                               const LogicalTensor& golden, uint64_t step) {
   if (metrics[compute::Metric::kMaxAbs].value_or(0) == 0) return "";
-  // The metrics see a complex element as two.
+  // The metrics count a complex element as two.
   const uint64_t element =
       metrics.max_abs_index / (IsComplex(golden.dtype) ? 2 : 1) * step;
   const auto text_of = [&](bool is_short) {
@@ -264,7 +269,7 @@ std::string WorstPlaces(const predicate::Predicate& predicate,
   std::string out;
   for (const auto& [metric, place] : entries) {
     const std::optional<double> value = metrics[static_cast<size_t>(metric)];
-    // A single row has no place, and no channels.
+    // A single row has neither a position nor channels.
     if (leading.empty() || value.value_or(0) == 0) continue;
     if (!FailsByBound(predicate, metric, *value)) continue;
     out += fmt::format("; {}: {:.6g}", place, *value);

@@ -8,11 +8,11 @@
 namespace msitd::compare {
 namespace {
 
-// Largest finite magnitude of a tensor, or a lower bound of it that is not
-// below the root mean square.
+// Returns the largest finite magnitude of a tensor. If its extremes are
+// infinite, returns a lower bound that is at least the root mean square.
 double Scale(const Summary& summary) {
   double scale = 0;
-  // The norm of large elements can be beyond double.
+  // The norm of large elements can exceed the range of double.
   if (summary.finite_count() > 0 && std::isfinite(summary.l2_norm())) {
     scale = summary.l2_norm() /
             std::sqrt(static_cast<double>(summary.finite_count()));
@@ -45,7 +45,7 @@ RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
   RowMetrics out;
   std::copy(std::begin(pair.values), std::end(pair.values), out.begin());
   const std::optional<double> max_abs = pair[compute::Metric::kMaxAbs];
-  // A difference beyond double has no meaningful quotient.
+  // A difference that exceeds the range of double has no meaningful quotient.
   if (max_abs.has_value() && std::isfinite(*max_abs)) {
     const double scale = Scale(golden);
     if (*max_abs == 0) {
@@ -62,8 +62,8 @@ RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
     if (*rmse == 0) {
       out[kPsnrDb] = std::numeric_limits<double>::infinity();
     } else {
-      // Two logarithms, because the quotient can be beyond double, and so can
-      // the range.
+      // Uses two logarithms because the quotient and the range can exceed the
+      // range of double.
       const double range = golden.max - golden.min;
       const double log_range =
           std::isfinite(range)

@@ -12,42 +12,44 @@
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/summary.h"
 
-// The numbers that a row shows and that a predicate of a policy may name: the
-// metrics of the pair, and those derived from them and the summaries.
+// The metrics that a row shows and that the predicates of a policy can name:
+// those of the pair, and those derived from them and from summaries.
 namespace msitd::compare {
 
-// `scaled_max_abs`: max |t - g| divided by the largest finite |g|.
+// Index of `scaled_max_abs`: max |t - g| divided by the largest finite |g|.
 inline constexpr int kScaledMaxAbs = compute::kMetricCount;
-// `psnr_db`: 20 log10((max g - min g) / rmse).
+// Index of `psnr_db`: 20 log10((max g - min g) / rmse).
 inline constexpr int kPsnrDb = kScaledMaxAbs + 1;
-// The element metrics, in their order.
+// Index of the first element metric. The others follow in the order of
+// compute::ElementMetric.
 inline constexpr int kFirstElementMetric =
     compute::kMetricCount + compute::kDerivedMetricCount;
 inline constexpr int kRowMetricCount =
     kFirstElementMetric + compute::kElementMetricCount;
 
-// In the order of MetricNames.
+// One value for each of MetricNames, in that order. Undefined metrics are
+// absent.
 using RowMetrics = std::array<std::optional<double>, kRowMetricCount>;
 
-// Returns the names in the order of reports; they live as long as the process.
+// Returns the names of all metrics, in the order of reports. They are valid as
+// long as the process.
 std::span<const std::string_view> MetricNames();
 
-// The set that the metric with this index of MetricNames belongs to; 0 for one
-// that is always computed.
+// Returns the metric set of the metric with this index; 0 if it is always
+// computed.
 uint32_t SetOf(int metric);
 
-// Returns the metrics of the fused pass over a pair, and those derived from
-// them and from `golden`, the summary of the golden side.
+// Returns the metrics that one pass over a pair measures, and those derived
+// from them and from `golden`, the summary of the golden tensor.
 //
-// The divisor of scaled_max_abs is exact unless the golden tensor has
-// infinities; then it is a lower bound of the largest finite magnitude, so the
-// metric is never too small. The metric is 0 if nothing differs, and +Inf if
-// the golden side is zero and the target is not. psnr_db is absent if the
-// golden tensor has infinities.
+// scaled_max_abs is 0 if nothing differs, and +Inf if the golden tensor is zero
+// and the target is not. If the golden tensor has infinities, its divisor is a
+// lower bound of the largest finite magnitude, so the metric is never too
+// small. psnr_db is then absent.
 RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
                         const Summary& golden);
 
-// Adds the element metrics. Those that were not asked for are absent.
+// Adds the element metrics. Those that were not requested remain absent.
 void AddElementMetrics(const compute::ElementMetrics& elements,
                        RowMetrics& out);
 

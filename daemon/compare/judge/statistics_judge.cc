@@ -58,8 +58,8 @@ std::optional<double> NumberOf(const Statistics& statistics,
   return one == nullptr ? std::nullopt : msitd::NumberOf(*one);
 }
 
-// What is not found by comparing elements comes out a little differently
-// wherever it is computed.
+// Returns whether a statistic is computed with rounding errors, which may
+// differ between implementations. Only extremes are not.
 bool IsComputed(std::string_view name) {
   return name != "max" && name != "min";
 }
@@ -68,9 +68,10 @@ bool IsCount(std::string_view name) {
   return name == "count" || name.ends_with("_count");
 }
 
-// What an error of the statistic is relative to, as errors of elements are in
-// scaled_max_abs and nl2: the largest magnitude, and for the mean the root mean
-// square. Nothing where that is not known: then to the statistic itself.
+// Returns the number that an error of the statistic is relative to; nullopt if
+// it is relative to the statistic itself. As for elements in scaled_max_abs and
+// nl2, it is the largest magnitude or, for the mean, the root mean square if
+// that is known.
 std::optional<double> ScaleOf(const Statistics& golden, std::string_view name) {
   const auto max = NumberOf(golden, "max");
   const auto min = NumberOf(golden, "min");
@@ -84,6 +85,7 @@ std::optional<double> ScaleOf(const Statistics& golden, std::string_view name) {
   return std::max(std::abs(*max), std::abs(*min));
 }
 
+// Returns the metrics of two tensors of one element.
 template <typename T>
 RowMetrics MeasureAs(DType dtype, T target, T golden,
                      const compute::ElementRequest& request) {
@@ -101,6 +103,7 @@ RowMetrics MeasureAs(DType dtype, T target, T golden,
   return out;
 }
 
+// Returns nullopt if the text of the statistic is not an integer.
 std::optional<int64_t> IntegerOf(const TensorStatistic& statistic) {
   int64_t out = 0;
   const std::string_view text = statistic.text;
@@ -113,15 +116,15 @@ std::optional<int64_t> IntegerOf(const TensorStatistic& statistic) {
   return out;
 }
 
-// A metric of many elements, and what the predicate may need of it: from the
-// worst value to the best one.
+// A metric that needs many elements, and the values of it at which the
+// predicate may change its result, from the worst to the best.
 struct Choice {
   size_t metric = 0;
   std::vector<double> values;
 };
 
-// Returns the choices of all such metrics of the predicate; nothing if it asks
-// for more than a bound in one direction.
+// Returns the choices of all such metrics of the predicate. Returns nullopt if
+// the predicate requires more of one of them than bounds in one direction.
 std::optional<std::vector<Choice>> ChoicesOf(
     const predicate::Predicate& predicate) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -149,11 +152,13 @@ std::optional<std::vector<Choice>> ChoicesOf(
   return out;
 }
 
-// Returns whether the predicate holds for two elements that differ, as far as
-// these can tell; nothing if that hangs on metrics of many elements. Those are
-// taken to be just good enough: as bad as they may be where the elements hardly
-// differ. If the predicate does not hold with the best ones either, it fails;
-// `metrics` comes to have these. `equal` has the metrics of equal elements.
+// Returns whether the predicate holds for two elements that differ; nullopt if
+// that depends on metrics that need many elements.
+//
+// These metrics are assumed to be just good enough. They have the worst values
+// with which the predicate would hold for elements that hardly differ. If it
+// does not hold even with their best values, it fails, and `metrics` then has
+// the best values. `equal` has the metrics of equal elements.
 std::optional<bool> HoldsForOne(const predicate::Predicate& predicate,
                                 RowMetrics equal, RowMetrics& metrics) {
   constexpr size_t kCounts[] = {
@@ -180,7 +185,7 @@ std::optional<bool> HoldsForOne(const predicate::Predicate& predicate,
   return predicate.Holds(enough) ? std::optional(true) : std::nullopt;
 }
 
-// Judges one pair; made for it.
+// Judges one pair. Run can be called once.
 class Judge {
  public:
   Judge(const LogicalTensor& target, const LogicalTensor& golden,
@@ -195,7 +200,8 @@ class Judge {
   StatisticsOutcome Run();
 
  private:
-  // True if what both say the same is said of one type and shape.
+  // Returns whether both sides are of one kind, type and shape, so that equal
+  // statistics have equal meanings.
   bool IsOfOneType() const {
     return target_.kind == golden_.kind && target_.dtype == golden_.dtype &&
            target_.shape == golden_.shape;
@@ -210,21 +216,23 @@ class Judge {
   }
   void CompareChecksums(const TensorStatistic& target,
                         const TensorStatistic& golden);
-  // Notes the statistics that only one side has.
+  // Records the statistics that only one side has.
   void FindLone();
-  // Adds to a reason which statistics decided nothing.
+  // Appends to a reason which statistics are inconclusive.
   std::string WithRemarks(std::string reason);
-  // True if the policy holds for no tensors with different bytes.
+  // Returns whether the policy fails all tensors with different bytes.
   bool AsksForEqualBytes();
   bool HasElements() const {
     return ElementCount(target_.shape) > 0 || ElementCount(golden_.shape) > 0;
   }
-  // True if what agrees says more than type and shape do.
+  // Returns whether the statistics that agree prove more than the type and the
+  // shape.
   bool IsInformed() const;
   std::string WhyNothingIsKnown() const;
   void DecideWithoutFailure();
   void Compare(const TensorStatistic& target, const TensorStatistic& golden);
-  // Returns the part of a verification, which it makes if need be.
+  // Returns the index of the part for a statistic. Adds the part if it does not
+  // exist.
   int PartFor(bool is_computed);
   RowMetrics Measure(const TensorStatistic& target,
                      const TensorStatistic& golden, double target_number,
@@ -245,28 +253,29 @@ class Judge {
   std::vector<std::string_view> compared_;
   std::vector<std::string_view> failed_;
   std::string first_failure_;
-  std::string equal_crc_;           // As the reason says it.
-  std::string different_checksum_;  // The same.
+  std::string equal_crc_;           // As in the reason.
+  std::string different_checksum_;  // As in the reason.
   bool has_equal_xor_ = false;
-  // Checksums of two types, and statistics that only one side has.
+  // Checksums of different types, and statistics that only one side has.
   std::vector<std::string_view> untold_checksums_;
   std::vector<std::string_view> lone_targets_;
   std::vector<std::string_view> lone_goldens_;
-  // What was compared: numbers; numbers that are NaN on both sides; counts and
-  // texts that say more than the shape.
+  // Kinds of statistics that were compared: numbers, numbers that are NaN on
+  // both sides, and counts or texts. The number of elements is not included.
   bool has_number_ = false;
   bool has_nan_ = false;
   bool has_count_ = false;
-  // The extremes are not the same, so the bytes are not.
+  // The extremes differ, which proves that the bytes differ.
   bool extremes_differ_ = false;
-  bool is_untold_ = false;  // The policy cannot judge one that differs.
-  // Indices of out_.parts, by whether they are for what is computed.
+  bool is_untold_ = false;  // The policy cannot judge a difference.
+  // Indices of out_.parts, or -1: the part for most statistics, and the part
+  // for computed statistics of integers.
   std::array<int, 2> parts_ = {-1, -1};
 };
 
 void Judge::CompareChecksums(const TensorStatistic& target,
                              const TensorStatistic& golden) {
-  // The bytes of one value differ between types.
+  // The same value has different bytes in different types.
   if (target_.dtype != golden_.dtype) {
     untold_checksums_.push_back(golden.name);
     return;
@@ -284,12 +293,12 @@ void Judge::CompareChecksums(const TensorStatistic& target,
 }
 
 void Judge::FindLone() {
-  // Then that is what there is to say.
+  // In this case, the reason only states which side has no statistics.
   if (target_statistics_.empty() || golden_statistics_.empty()) return;
   const auto find = [](const LogicalTensor& side, const Statistics& own,
                        const Statistics& others,
                        std::vector<std::string_view>& lone) {
-    // A summary tells more than tools ask for.
+    // A summary has more statistics than tools record.
     if (side.kind != RecordKind::kStatistics) return;
     for (const TensorStatistic& one : own) {
       if (Find(others, one.name) == nullptr) lone.push_back(one.name);
@@ -359,7 +368,7 @@ std::string Judge::WhyNothingIsKnown() const {
 }
 
 int Judge::PartFor(bool is_computed) {
-  // Counts of an integer tensor must agree, its mean need not to the last bit.
+  // Extremes of an integer tensor are exact. Its mean is rounded.
   const bool is_lenient = is_computed && IsExact();
   int& part = parts_[is_lenient ? 1 : 0];
   if (part < 0) {
@@ -414,13 +423,13 @@ void Judge::Compare(const TensorStatistic& target,
                             ? *target_number == *golden_number
                             : target == golden;
     if (!agrees) Fail(target, golden, "");
-    // The shape says how many elements there are.
+    // The number of elements follows from the shape.
     if (golden.name != "count") has_count_ = true;
     return;
   }
   const bool are_nan = std::isnan(*target_number) && std::isnan(*golden_number);
   (are_nan ? has_nan_ : has_number_) = true;
-  // Equal ones pass whatever the predicate asks, as equal bytes do.
+  // Equal statistics pass with any predicate, as equal bytes do.
   const bool is_equal =
       target == golden ||
       (!IsExact() && HasEqualBits(*target_number, *golden_number));
@@ -446,7 +455,7 @@ void Judge::Compare(const TensorStatistic& target,
 }
 
 StatisticsOutcome Judge::Run() {
-  // The border has let nothing else in.
+  // Invalid statistics are refused when they are received.
   auto target = ParseTensorStatistics(target_text_);
   auto golden = ParseTensorStatistics(golden_text_);
   MSITD_CHECK(target.has_value() && golden.has_value());
@@ -472,7 +481,7 @@ StatisticsOutcome Judge::Run() {
     }
     Decide(v1::FAIL, std::move(reason));
   }
-  // What is not decided asks for no tolerance.
+  // A skipped pair requires no tolerance.
   if (out_.verdict == v1::SKIPPED) {
     out_.parts.clear();
     out_.deciding_part = -1;

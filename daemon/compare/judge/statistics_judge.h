@@ -10,45 +10,49 @@
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/summary.h"
 
-// Pairs of which a side is statistics; docs/comparison_details.md has the
-// rules.
+// Judges pairs of which at least one side is statistics instead of a tensor.
+// docs/comparison_details.md has the rules.
 namespace msitd::compare {
 
-// What is known of such a pair.
+// The verdict of a pair with statistics, and its grounds.
 struct StatisticsOutcome {
-  // What a policy asks of some of the statistics, and for each metric the worst
-  // value that one of them has; none for metrics of many elements.
+  // A condition of the policy for some of the statistics. For each metric,
+  // `metrics` has the worst value among these statistics. Metrics that need
+  // many elements are absent.
   struct Part {
     Verification verification;
     RowMetrics metrics;
   };
 
   v1::Verdict verdict = v1::SKIPPED;
-  std::string reason;  // Of a pass as well: what was compared.
-  // An equal crc32 says so, and nothing speaks against it.
+  std::string reason;  // A pass has one, too: what was compared.
+  // True if the crc32 of both sides is equal and nothing contradicts it.
   bool is_bitwise_equal = false;
-  // A statistic decided nothing, because a side lacks it, or it is a checksum.
-  // `reason` says which.
+  // True if some statistic is inconclusive, because a side lacks it or because
+  // it is a checksum. `reason` names it.
   bool is_in_part = false;
-  // At most two: for some statistics, an integer type asks for less. None if
-  // the verdict is SKIPPED.
+  // At most two. In integer tensors, statistics that are computed, such as the
+  // mean, have a looser condition than the others. Empty if the verdict is
+  // SKIPPED.
   std::vector<Part> parts = {};
-  // The part that fails, or else the first; -1 if there is none.
+  // Index of the first part that fails, or of another one if none fails; -1 if
+  // `parts` is empty.
   int deciding_part = -1;
 };
 
-// Judges two tensors whose shapes agree, that are both real, and of which at
-// least one is statistics; the other may be a tensor, whose summary is taken.
+// Judges two real tensors whose shapes agree. At least one of them must be
+// statistics. The statistics of the other may be those of its summary.
 StatisticsOutcome JudgeStatistics(const LogicalTensor& target,
                                   const LogicalTensor& golden,
                                   const Policy& policy,
                                   const Basis& basis = {});
 
-// Returns the summary as the text of statistics. Where an element is NaN, so
-// are its largest one, its mean and its norm, as tools say it.
+// Returns the statistics of a summary as JSON. If an element is NaN, the
+// extremes, the mean and the norm are NaN, as in the tools that record
+// statistics.
 std::string StatisticsText(const Summary& summary);
 
-// For each metric, the worse of both values.
+// Returns the worse of both values for each metric.
 RowMetrics Worst(const RowMetrics& a, const RowMetrics& b);
 
 }  // namespace msitd::compare

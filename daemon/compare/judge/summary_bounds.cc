@@ -13,10 +13,10 @@ namespace {
 using compute::ElementMetric;
 using compute::Metric;
 
-// Relative error of norms and means, both of summaries and as measured: sums
+// Relative error of norms and means, in summaries and in measured metrics. Sums
 // are rounded, partly in float32.
 constexpr double kSumError = 1e-5;
-// Relative error of extremes: integers may have more digits than a double.
+// Relative error of extremes. Integers can have more digits than a double.
 constexpr double kExtremeError = 0x1p-48;
 
 double CountDifference(uint64_t a, uint64_t b) {
@@ -27,19 +27,21 @@ bool IsFinite(const Summary& summary) {
   return summary.finite_count() == summary.count;
 }
 
+// Returns a lower bound of |a - b| for numbers with an error of kExtremeError.
 double Difference(double a, double b) {
   const double error = kExtremeError * (std::fabs(a) + std::fabs(b));
   const double difference = std::fabs(a - b) - error;
   return std::isfinite(difference) ? std::max(difference, 0.0) : 0;
 }
 
-// All elements are finite.
+// Returns a lower bound of max_abs. All elements must be finite.
 double LeastMaxAbs(const Summary& target, const Summary& golden) {
   return std::max(Difference(target.min, golden.min),
                   Difference(target.max, golden.max));
 }
 
-// |t - g| is no smaller than the difference of the norms, or of one element.
+// Returns a lower bound of the norm |t - g|. It is at least the difference of
+// both norms, and at least the difference of any element.
 double LeastDistance(const Summary& target, const Summary& golden) {
   const double a = target.l2_norm();
   const double b = golden.l2_norm();
@@ -49,11 +51,12 @@ double LeastDistance(const Summary& target, const Summary& golden) {
          (std::isfinite(distance) ? std::max(distance, max_abs) : max_abs);
 }
 
-// A bound of 0 proves nothing and is left out.
+// Sets a lower bound. A bound of 0 proves nothing and is omitted.
 void Put(double value, std::optional<double>& out) {
   if (value > 0) out = value;
 }
 
+// Sets the bounds of the metrics that depend on rtol and atol.
 void PutTolerances(double max_abs, double mismatch_count, const Summary& golden,
                    const compute::ElementRequest& request, RowMetrics& out) {
   if ((request.sets & compute::kToleranceSet) == 0) return;
@@ -100,14 +103,14 @@ RowMetrics LeastMetrics(const Summary& target, const Summary& golden,
     if (distance > 0) {
       const double nl2 = distance / golden.l2_norm();
       Put(nl2, at(Metric::kNl2));
-      // The worst row is no better than the whole.
+      // The nl2 of the worst row is at least that of the whole tensor.
       Put(nl2, at(Metric::kRowNl2Max));
     }
     if (golden.abs_max() > 0) {
       Put(max_abs / golden.abs_max(), at(Metric::kMaxRel));
     }
     out = ToRowMetrics(pair, golden);
-    // No lower bound: psnr_db falls as the difference grows.
+    // psnr_db decreases as the difference grows, so this is not a lower bound.
     out[kPsnrDb].reset();
   }
   Put(nan_count, out[static_cast<int>(Metric::kNanMismatchCount)]);

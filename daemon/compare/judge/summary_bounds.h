@@ -11,15 +11,15 @@
 
 namespace msitd::compare {
 
-// Returns lower bounds of the metrics of a pair that hold whatever its bytes
-// are, from the summaries of two whole tensors with equally many elements. A
-// metric without a known bound is absent. `request` has the tolerance of
-// outlier_count, if that is asked for.
+// Returns lower bounds of the metrics of a pair that hold for all bytes with
+// these summaries. Both must be summaries of whole tensors. Metrics without a
+// known bound are absent. If the numbers of elements differ, all metrics are
+// absent. `request` has the tolerance of outlier_count, if that is requested.
 RowMetrics LeastMetrics(const Summary& target, const Summary& golden,
                         const compute::ElementRequest& request);
 
-// Returns these bounds of a pair with both sides if its predicate cannot hold
-// with them, whatever the bytes are.
+// Returns these bounds if they prove that the pair fails, so that its bytes
+// need not be read; otherwise nullopt. Both sides must exist.
 std::optional<RowMetrics> ProveFailure(const TensorPair& pair,
                                        const Verification& verification);
 

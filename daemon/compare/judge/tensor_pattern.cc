@@ -8,7 +8,7 @@ namespace msitd::compare {
 
 std::optional<TensorPattern> TensorPattern::Parse(std::string_view text) {
   TensorPattern out;
-  // The name of an op may contain an @ itself.
+  // The name of an op can contain an @.
   if (const size_t at = text.rfind('@'); at != std::string_view::npos) {
     const std::string_view place = text.substr(at + 1);
     const size_t slash = place.find('/');

@@ -9,18 +9,19 @@
 
 namespace msitd::compare {
 
-// Which tensors a rule is for: `PATTERN[@io[/index]]`, such as `layers.*`,
-// `*.attn@input` or `*@input/attention_mask`. PATTERN and index are patterns of
-// GlobMatch, io is one of IoName.
+// Selects tensors by a text of the form `PATTERN[@io[/index]]`, such as
+// `layers.*`, `*.attn@input` or `*@input/attention_mask`. PATTERN and index are
+// patterns of GlobMatch; PATTERN matches the op. io is one of IoName. An @
+// without such a name after it belongs to PATTERN.
 //
 // Immutable, hence thread-safe.
 class TensorPattern {
  public:
-  // Returns nullopt if the pattern of ops is empty or longer than an op.
+  // Returns nullopt if PATTERN is empty or longer than kOpBytesMax.
   static std::optional<TensorPattern> Parse(std::string_view text);
 
   bool Matches(std::string_view op, Io io, std::string_view index) const;
-  // True if some tensor of the op may match.
+  // Returns whether the pattern can match some tensor of the op.
   bool MatchesOp(std::string_view op) const;
 
  private:

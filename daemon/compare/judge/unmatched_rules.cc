@@ -18,9 +18,10 @@ struct Preset {
   std::span<const std::string_view> patterns;
 };
 
-// What one run alone has if one uses torch's fused attention and the other
-// plain code, in models as Hugging Face builds them: the weights of the
-// attention beside its result, the mask, and what is applied to the weights.
+// Tensors that only one run has if one run uses the fused attention of torch
+// and the other uses plain code, in models of Hugging Face: the attention
+// weights that are returned with the result, the mask, and the ops that are
+// applied to the weights.
 constexpr std::array<std::string_view, 6> kSdpaEager = {
     "*att*@output/1",    "*att*@output/2", "*@input/attention_mask",
     "*att*@input/*mask", "*att*dropout*",  "*att*softmax*"};

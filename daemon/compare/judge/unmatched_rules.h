@@ -13,37 +13,43 @@
 
 namespace msitd::compare {
 
-// Rules that a policy may have, those of presets not counted.
+// Maximum number of texts in Policy.allow_unmatched. A preset counts as one,
+// regardless of how many patterns it has.
 inline constexpr size_t kUnmatchedRulesMax = 256;
 
-// Which tensors either run may have alone. See Policy.allow_unmatched.
+// The tensors that are allowed to exist in only one run. See
+// Policy.allow_unmatched.
 //
 // Immutable, hence thread-safe.
 class UnmatchedRules {
  public:
-  // Neither run may have a tensor alone.
+  // Allows no tensor.
   UnmatchedRules() = default;
 
-  // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message begins with
+  // Each text is a TensorPattern, or a preset of patterns such as
+  // `@sdpa-eager`.
+  //
+  // Errors: INVALID_ARGUMENT with FIELD_INVALID if a text is invalid or there
+  // are too many. The message begins with the field, such as
   // `policy.allow_unmatched[0]: `.
   static absl::StatusOr<UnmatchedRules> Create(
       std::span<const std::string> texts);
 
-  // Returns the text of the first rule for a tensor; null if there is none.
-  // Lives as long as this.
+  // Returns the first text that allows the tensor; null if there is none. The
+  // result is valid as long as this object.
   const std::string* Find(std::string_view op, Io io,
                           std::string_view index) const;
 
-  // The texts, in their order.
+  // The texts, as given to Create and in that order.
   size_t text_count() const { return texts_.size(); }
   const std::string& text(size_t number) const { return texts_[number]; }
-  // Marks the texts with a rule for tensors of `op`. `marks` has text_count()
-  // entries.
+  // Sets the marks of all texts that can allow a tensor of `op`. `marks` must
+  // have text_count() entries.
   void Mark(std::string_view op, std::vector<bool>& marks) const;
 
  private:
   struct Rule {
-    size_t text = 0;  // Number of the text that the rule comes from.
+    size_t text = 0;  // Index of the text that contains the pattern.
     TensorPattern pattern;
   };
 
