@@ -34,7 +34,7 @@ bool SubtractsMean(std::string_view op) {
       name.find("layer_norm") != std::string::npos || name.starts_with("ln_")) {
     return true;
   }
-  // norm, norm1, batch_norm
+  // Such as norm, norm1 and batch_norm.
   while (!name.empty() && absl::ascii_isdigit(name.back())) name.pop_back();
   return name.ends_with("norm") || name == "ln";
 }

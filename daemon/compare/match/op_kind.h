@@ -7,20 +7,23 @@
 // spellings.
 namespace msitd::compare {
 
-// True for functions of torch, as their records are named.
+// Returns whether an op is a function of torch, by the prefixes with which
+// these are recorded.
 bool IsFunction(std::string_view op);
 
-// True for norms that subtract the mean of their input.
+// Returns whether an op is a norm that subtracts the mean of its input.
 bool SubtractsMean(std::string_view op);
 
-// True for functions of torch that compute a sum, a difference or a mean.
+// Return whether an op is a function of torch that computes a sum or
+// difference, or a mean. Means are also sums.
 bool IsSum(std::string_view op);
 bool IsMean(std::string_view op);
 
-// True for functions of torch that multiply matrices.
+// Returns whether an op is a function of torch that multiplies matrices.
 bool IsProduct(std::string_view op);
 
-// True for functions of torch that compute a sine or a cosine.
+// Returns whether an op is a function of torch that computes a sine or a
+// cosine.
 bool IsSineOrCosine(std::string_view op);
 
 }  // namespace msitd::compare

@@ -17,7 +17,7 @@ namespace {
 
 using Role = CallTree::Role;
 
-// A type that values went through, and the event that has it.
+// The coarsest type that values went through, and the event that has it.
 struct Carried {
   DType type = DType::kUnspecified;
   int32_t from = CallTree::kNone;
@@ -41,10 +41,10 @@ Carried OwnType(const TensorPair& pair, int32_t position) {
   return out;
 }
 
-// The digits of the pairs of a group; 0 where there are none.
+// The digits of the pairs of a group that round; 0 if there are none.
 struct DigitsOfGroup {
-  int fewest = 0;            // Of all pairs.
-  int fewest_different = 0;  // Of those that are not equal.
+  int fewest = 0;            // All pairs.
+  int fewest_different = 0;  // Pairs that are not equal.
   int most_different = 0;
 };
 
@@ -87,7 +87,7 @@ class BasisFinder {
   std::vector<PairBasis> Find() {
     FindGiven();
     Walk();
-    // What parameters carry is known once the gradients are.
+    // The types of parameters are known only after those of their gradients.
     if (FindOfParameters()) Walk();
     std::vector<PairBasis> out(pairs_.size());
     for (size_t i = 0; i < carried_.size(); ++i) {
@@ -103,12 +103,12 @@ class BasisFinder {
   }
 
  private:
-  // What a call was given.
+  // The inputs and weights of a call.
   struct Given {
-    Carried coarsest = {};  // Of its inputs.
+    Carried coarsest = {};  // Coarsest type of the inputs.
     bool has_wide_input = false;
     bool has_input = false;
-    bool is_equal = true;  // Inputs and weights.
+    bool is_equal = true;  // Applies to all inputs and weights.
   };
 
   Carried& ScopeOf(int32_t call) { return scopes_[call + 1]; }
@@ -124,7 +124,8 @@ class BasisFinder {
     return AreExceptions(narrow_outputs, outputs);
   }
 
-  // A cast that only one run has is a difference, not a reason for one.
+  // Returns whether the types of a pair differ by an exception, such as a
+  // faulty cast. That is a difference and does not excuse others.
   bool IsExceptional(const TensorPair& pair) const {
     return is_exceptional_ && IsNarrowInOneRun(pair);
   }
@@ -144,7 +145,8 @@ class BasisFinder {
       given.is_equal = given.is_equal && IsEqual(pairs_[i]);
       if (of.role == Role::kWeight) continue;
       given.has_input = true;
-      // What is coarser was put together from scales and codes.
+      // Coarser inputs are codes, which the op combines with scales. It
+      // computes in a wider type.
       if (RoundedDigits(own.type) >= InfoOf(DType::kBfloat16).digits &&
           !IsExceptional(pairs_[i])) {
         given.coarsest.Take(own);
@@ -153,7 +155,7 @@ class BasisFinder {
           given.has_wide_input ||
           RoundedDigits(own.type) >= InfoOf(DType::kFloat32).digits;
     }
-    // What the target alone is given is an input that differs as well.
+    // An input that only the target has makes the inputs unequal.
     for (size_t i = carried_.size(); i < pairs_.size(); ++i) {
       const TensorKey& key = pairs_[i].target->key;
       if (key.io != Io::kInput) continue;
@@ -168,17 +170,18 @@ class BasisFinder {
     for (size_t i = 0; i < carried_.size(); ++i) {
       const auto event = static_cast<int32_t>(i);
       carried_[i] = OwnType(pairs_[i], event);
-      // Integers are chosen, not rounded.
+      // Integers are not rounded.
       if (RoundedDigits(carried_[i].type) == 0) continue;
       if (IsExceptional(pairs_[i])) carried_[i] = Carried();
       carried_[i].Take(MadeOf(event));
-      // What one run has alone is not known to differ.
+      // It is unknown whether a tensor that only one run has differs.
       if (pairs_[i].target != nullptr && !IsEqual(pairs_[i])) {
         AddToScopes(event);
       }
     }
   }
 
+  // Returns the coarsest type among the sources of `event`.
   Carried MadeOf(int32_t event) {
     const CallTree::Event& of = tree_.event(event);
     if (of.role == Role::kOther) return {};
@@ -198,7 +201,8 @@ class BasisFinder {
     const Given& given = given_[of.call];
     if (!given.has_wide_input) out.Take(given.coarsest);
     if (is_trained) out.Take(parameters->second);
-    // Inputs are not on record. Most likely they are what came before.
+    // The inputs were not recorded. Most likely they are the tensors before
+    // this one.
     if (!call.has_input && !call.has_parts) {
       out.Take(ScopeOf(call.parent));
     }
@@ -222,7 +226,8 @@ class BasisFinder {
     }
   }
 
-  // Returns true if a gradient of a parameter differs.
+  // Finds the types of the gradients of parameters. Returns whether a gradient
+  // of a parameter differs.
   bool FindOfParameters() {
     for (size_t i = 0; i < carried_.size(); ++i) {
       const TensorPair& pair = pairs_[i];
@@ -238,8 +243,8 @@ class BasisFinder {
     const CallTree::Event& of = tree_.event(event);
     const CallTree::Call& call = tree_.calls()[of.call];
     const Given& given = given_[of.call];
-    // With parts on record of none, a call may be a whole network. In a later
-    // step, parameters may differ that are not on record.
+    // If no call has recorded parts, a call can be a whole network. In a later
+    // step, parameters that were not recorded can differ.
     return is_whole_ && has_parts_ && !has_past_ && !call.is_backward &&
            of.role == Role::kOutput && !call.has_parts && given.has_input &&
            given.is_equal;
@@ -249,19 +254,19 @@ class BasisFinder {
   const bool is_whole_;
   const bool has_past_;
   const CallTree tree_;
-  // The coarsest type of what the code of a call has seen so far,
-  // CallTree::kNone first.
+  // The coarsest type of the tensors that the code of each call has received so
+  // far. The first entry is for CallTree::kNone.
   std::vector<Carried> scopes_;
   std::vector<Given> given_;      // By call.
   std::vector<Carried> carried_;  // By event.
-  // What gradients of parameters carry, by op.
+  // Types of the gradients of parameters, by op.
   std::map<std::string_view, Carried> of_parameters_;
   std::map<std::string_view, int32_t> first_gradients_;
-  // Golden calls by those of the target.
+  // Golden calls by the op and number of the target call.
   std::map<std::pair<std::string_view, int32_t>, int32_t> calls_there_;
-  bool has_parts_ = false;       // Some call has.
+  bool has_parts_ = false;       // Some call has parts.
   bool is_exceptional_ = false;  // See kExceptionalShare.
-  const Carried past_;           // Of earlier tokens.
+  const Carried past_;           // The type of earlier tokens.
 };
 
 }  // namespace
@@ -275,11 +280,11 @@ std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
   const int past_digits = RoundedDigits(past);
   const int fewest =
       past_digits > 0 ? std::min(digits.fewest, past_digits) : digits.fewest;
-  // Only what has more digits than something that may have rounded it has
-  // another basis than its own types.
+  // Another basis is possible only if some pair that differs has more digits
+  // than a type that its values may have gone through.
   const bool has_several = digits.most_different > fewest;
-  // What is narrower than float32 rounds so coarsely that a bound for a single
-  // op is another one than that for a network.
+  // Types that are narrower than float32 have tighter default bounds for a
+  // single op than for a network.
   const bool has_narrow =
       digits.fewest_different > 0 && digits.fewest_different < kWideDigits;
   if (!has_several && !has_narrow) return {};

@@ -11,41 +11,52 @@
 
 namespace msitd::compare {
 
-// What a pair was computed from.
+// The basis of a pair, and the pair that it follows from.
 struct PairBasis {
   Basis basis = {};
-  // The pair whose own type is `basis.computed_in`; -1 if there is none, or if
-  // it is of an earlier token.
+  // The pair that has the type `basis.computed_in`. -1 if that is kUnspecified,
+  // or if it follows from an earlier token.
   int32_t from = -1;
 
   friend bool operator==(const PairBasis&, const PairBasis&) = default;
 };
 
-// Returns the basis of each pair of a group, or nothing if none differs from
-// the types of its pair: then all values have the same type.
+// Returns the basis of each pair of a group. Returns an empty vector if all
+// pairs can be judged by their own types.
 //
-// A rounding stays in all that is computed from a value. So a tensor carries
-// the coarsest type, of either run, of all that CallTree says it is made of,
-// back to tensors that are equal bit for bit on both sides: nothing that a
-// rounding did comes through these, nor through what one run has alone. An op
-// of which all floating inputs are float16 or bfloat16 computes in the coarsest
-// of them, equal or not.
+// A tensor that was computed from rounded values has their rounding errors,
+// regardless of its own type. In a bfloat16 model, a correct float32 output
+// would fail with the bounds of float32. Looser bounds for all float32 tensors
+// would hide faults. This function therefore passes types on from tensor to
+// tensor: the basis of a tensor is the coarsest type, in either run, of all
+// tensors that it was computed from. CallTree shows only which tensors it may
+// have been computed from, so some tensors are judged more loosely than
+// necessary. The rules:
 //
-// A type that only one run has is not passed on if it is an exception there
-// (kExceptionalShare): then it is the difference that is looked for.
+// - A tensor that is equal bit for bit on both sides was rounded in the same
+//   way in both runs and passes no type on. A tensor that only one run has
+//   passes none on, either.
+// - An op whose floating-point inputs are all float16 or bfloat16 computes in
+//   the coarsest of these types, even if its inputs are equal.
+// - A type that only one run has is not passed on if it is an exception in that
+//   run (kExceptionalShare). It is then the difference that the comparison
+//   should find.
+// - Tensors that are computed from earlier tokens, such as from the last
+//   logits, have the coarsest type of the tensors that differ there.
+// - After an earlier training step, a parameter and the outputs of its op have
+//   the type of the parameter's gradient, because the step has changed the
+//   parameter.
 //
-// `is_whole`: all that the runs have of this rank and token is there.
-//
-// If there are tokens before this one, `past_type` returns the coarsest type of
-// what differs there; it is called once, if at all. What comes from these
-// tokens, such as the last logits, carries it. Parameters, and what their ops
-// make, carry what their gradients do, as the steps before have changed them.
-using PastType = std::function<DType()>;  // Empty for a first token.
+// `is_whole`: the group has all tensors of both runs at its rank and token.
+// `past_type` is empty for the first token. For others, it returns the coarsest
+// type of the tensors that differ at earlier tokens. It is called at most once.
+using PastType = std::function<DType()>;
 std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
                                  bool is_whole, const PastType& past_type = {});
 
-// Returns what is to be said of the pair at `position`, such as `judged as
-// bfloat16: computed from layers.0.q_proj@output/0`; empty if there is nothing.
+// Returns a reason for the row of a pair, such as
+// `judged as bfloat16: computed from layers.0.q_proj@output/0`. Empty if the
+// pair is judged by its own types.
 std::string BasisText(const std::vector<TensorPair>& pairs,
                       const PairBasis& basis);
 

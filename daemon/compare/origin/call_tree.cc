@@ -15,11 +15,11 @@ namespace {
 
 using Role = CallTree::Role;
 
-// Names in a message.
+// Maximum number of names in a message.
 constexpr size_t kNamesMax = 4;
 
-// Depth of calls inside each other: no model has more, and each level costs a
-// step.
+// Maximum depth of nested calls that is considered. No model has more, and each
+// level takes a step.
 constexpr int kDepthMax = 256;
 
 Role RoleOf(Io io) {
@@ -101,8 +101,8 @@ bool CallTree::Contains(const Call& outer, const Call& inner) const {
   if (&outer == &inner || outer.first == kNone || inner.first == kNone) {
     return false;
   }
-  // Without inputs on record it is not known where a call began, and without
-  // outputs not where it ended.
+  // Without recorded inputs, it is unknown where a call began. Without recorded
+  // outputs, it is unknown where it ended.
   return (!outer.has_input || outer.first < inner.first) &&
          (!outer.has_output || outer.last > inner.last);
 }
@@ -115,14 +115,15 @@ int32_t CallTree::ParentByName(const Call& call) const {
         calls_by_op_.find(OpKey(call.op.substr(0, dot), call.is_backward));
     if (found == calls_by_op_.end()) continue;
     const std::vector<int32_t>& calls = found->second;
-    // Only the first that ends after `call` can be around it.
+    // Only the first call that ends after `call` can contain it.
     const auto around = std::upper_bound(
         calls.begin(), calls.end(), call.last,
         [this](int32_t last, int32_t c) { return last < calls_[c].last; });
     if (around != calls.end() && Contains(calls_[*around], call)) {
       return *around;
     }
-    // The one before may still be open if its outputs are not on record.
+    // If its outputs were not recorded, the call before that one can still be
+    // open.
     if (around != calls.begin() && !calls_[*std::prev(around)].has_output &&
         Contains(calls_[*std::prev(around)], call)) {
       return *std::prev(around);
@@ -142,8 +143,8 @@ void CallTree::FindParents() {
     calls_by_op_[OpKey(calls_[c].op, calls_[c].is_backward)].push_back(c);
   }
   if (!order.empty()) first_call_ = order.front();
-  // Calls around the present place, of those whose begin and end are on record;
-  // the innermost is last.
+  // The calls that contain the current position and have recorded inputs and
+  // outputs. The innermost is last.
   std::vector<int32_t> open;
   for (const int32_t c : order) {
     Call& call = calls_[c];
@@ -161,7 +162,8 @@ void CallTree::FindParents() {
                            !calls_[named].has_output ||
                            calls_[named].first >= calls_[around].first);
     call.parent = named_is_inner ? named : around;
-    // Names and intervals that contradict each other must not make a ring.
+    // If names and intervals contradict each other, parents must not form a
+    // cycle.
     if (call.parent != kNone && IsWithin(call.parent, c)) call.parent = kNone;
     if (call.has_input && call.has_output) open.push_back(c);
   }
@@ -249,7 +251,8 @@ std::vector<std::string> CallTree::LoneGoldenInputs(int32_t call) const {
 }
 
 std::vector<std::string> CallTree::LoneTargetInputs(int32_t call) const {
-  // The call has another number there, if its tensors have.
+  // The target call can have another number than the golden call. The tensors
+  // of the call show which.
   const TensorKey* there = nullptr;
   const Call& of = calls_[call];
   for (int32_t i = of.first; i != kNone && i <= of.last; ++i) {

@@ -19,12 +19,12 @@ using Role = CallTree::Role;
 
 // Condition numbers below this are covered by the default bounds.
 constexpr double kConditionMin = 4;
-// Condition numbers are those of whole tensors; single rows may have larger
-// ones.
+// Condition numbers are computed for whole tensors. Those of single rows may be
+// this many times larger.
 constexpr double kRowsDiffer = 2;
-// Rounding errors of a tensor are correlated with each other, because each
-// error of an input has a share in many of them: so many times more than
-// independent ones they may change a norm or a mean.
+// The rounding errors of a tensor are correlated, because each error of an
+// input contributes to many of them. They may change a norm or a mean this many
+// times more than independent errors do.
 constexpr double kCorrelationMax = 8;
 // Calls with more tensors than this are not explained.
 constexpr int32_t kCallTensorsMax = 64;
@@ -49,8 +49,8 @@ bool HasEqualBytes(const TensorPair& pair) {
          HashesAgree(*pair.golden, *pair.target);
 }
 
-// Returns the coarsest of the types of a pair and the type that it was computed
-// in.
+// Returns the coarsest of both types of a pair and the type that it was
+// computed in.
 DType CoarsestOf(const TensorPair& pair, DType computed_in) {
   return Coarser(Coarser(pair.golden->dtype, pair.target->dtype), computed_in);
 }
@@ -94,7 +94,8 @@ double ValueIn(const RowMetrics& metrics, compute::Metric metric) {
 }
 
 // Returns whether the metrics satisfy the bounds of the default policy, scaled
-// to an nl2 of `error`, and with `largest` as the bound of scaled_max_abs.
+// to an nl2 of `error`. `largest` is the bound of scaled_max_abs and `channel`
+// that of the median channel.
 bool IsWithin(const RowMetrics& metrics, double error, double largest,
               double channel) {
   const auto is_below = [&](std::optional<double> value, double bound) {
@@ -108,15 +109,16 @@ bool IsWithin(const RowMetrics& metrics, double error, double largest,
          ValueIn(metrics, compute::Metric::kChannelNl2P50) <= channel;
 }
 
-// The summary of scores with a mask is that of the mask.
+// Returns whether the tensors may be scores to which a mask was added. The
+// summary of such scores is that of the mask.
 bool MayHaveMask(const TensorPair& pair) {
   return pair.target != nullptr && ClosingValuesOf(pair).has_value();
 }
 
-// Rounding errors are independent of each other and of the values, so they
-// change the norm and the mean of a tensor by much less than its elements. A
-// wrong scale or offset does not. Returns whether the pair can differ by
-// rounding errors with an nl2 of `error`.
+// Returns whether the pair can differ by rounding errors with an nl2 of
+// `error`. Rounding errors are independent of each other and of the values, so
+// they change the norm and the mean of a tensor by much less than its elements.
+// A wrong scale or offset changes them more.
 bool MayBeRounding(const TensorPair& pair, double error) {
   if (MayHaveMask(pair)) return true;
   if (!pair.target->knows_summary || !pair.golden->knows_summary) return false;
@@ -146,7 +148,7 @@ RowMetrics Scaled(const RowMetrics& metrics, double factor) {
 }
 
 // Returns metrics that satisfy the bounds of the default policy if `metrics`
-// do, or would with kSingleErrorMax times the bound of scaled_max_abs.
+// satisfy them with kSingleErrorMax times the bound of scaled_max_abs.
 RowMetrics Eased(const RowMetrics& metrics) {
   RowMetrics out = metrics;
   std::optional<double>& largest = out[kScaledMaxAbs];
@@ -266,11 +268,12 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
   const bool is_made_in_call =
       of.role == Role::kOutput && (call.has_input || call.has_parts);
   ExplainedError out = ScopeOf(is_made_in_call ? of.call : call.parent);
-  // A mask among the terms would hide the others.
+  // A sum has the errors of its terms. A mask among them would hide those of
+  // the others.
   if (is_made_in_call && IsSum(call.op) && !MayHaveMask((*pairs_)[event])) {
     out.error = std::min(out.error, ErrorOfTerms(event).value_or(0));
   }
-  // Code may give its parts tensors from a cache.
+  // Code can pass tensors from a cache to its parts.
   if (of.role == Role::kInput && !call.is_backward) {
     const auto past = past_.find({rank_, NameOfInput(event)});
     if (past != past_.end()) out.Merge(past->second);
@@ -315,7 +318,8 @@ void Conditioning::EndGroup(bool is_whole) {
       if (past_.size() >= kPastInputsMax && !past_.contains(key)) continue;
       ExplainedError past = explained_[i];
       past.root = kPast;
-      // The cache may have more of it than this input had.
+      // Other tensors in the cache can have larger errors than this input, up
+      // to that of the root.
       past.error = past.root_error;
       past_[key].Merge(past);
     }
@@ -359,7 +363,7 @@ bool Conditioning::MayFollowStep(int32_t event) const {
     if (!HasEqualBytes((*pairs_)[i])) return true;
     has_weight = has_weight || other.role == Role::kWeight;
   }
-  // Its weights may have changed unless they are on record.
+  // Weights that were not recorded may have changed.
   return !has_weight && trained_.contains({rank_, std::string(call.op)});
 }
 
@@ -433,7 +437,8 @@ Conditioning::ErrorBound Conditioning::BoundOfNorm(int32_t event,
     if (input_spread <= 0 || condition < kConditionMin) continue;
     const double explained = kRowsDiffer * condition * RoundingOf(i, type);
     if (explained <= out.error) continue;
-    // Where roundings differ in few elements, each of them differs by more.
+    // If only few elements are rounded differently, each of them differs by
+    // more than the norm shows.
     out = {explained,
            std::max(2 * explained,
                     kRowsDiffer * condition * InputRoundoffOf(i, type)),
@@ -451,8 +456,9 @@ Conditioning::Terms Conditioning::TermsOf(
   Terms out;
   for (const int32_t i : inputs) {
     const Summary& input = (*pairs_)[i].golden->summary;
-    // A smaller input is broadcast. Errors of numbers that are summed are
-    // independent, so their norm is that of the errors of the sums.
+    // An input with fewer elements than the result is broadcast. The errors of
+    // elements that are summed are independent, so the errors of the sums have
+    // the same norm as those of all elements.
     const double share =
         static_cast<double>(result.count) / static_cast<double>(input.count);
     const double scale = std::sqrt(std::max(share, 1.0)) *
@@ -505,7 +511,7 @@ Conditioning::ErrorBound Conditioning::BoundOfProduct(int32_t event,
       const LogicalTensor& weight = *(*pairs_)[b].golden;
       const int64_t summands = SummandsOf(input, weight, result);
       if (a == b || summands == 0) continue;
-      // The norm that the result has if no sum cancels.
+      // The norm of the result if no sum cancels.
       const double expected = input.summary.l2_norm() *
                               weight.summary.l2_norm() /
                               std::sqrt(static_cast<double>(summands));

@@ -20,16 +20,17 @@
 
 namespace msitd::compare {
 
-// A tensor that was computed from an explained one may have this many times its
-// error.
+// A tensor that was computed from an explained one may have this many times the
+// error of that one.
 inline constexpr double kGrowthMax = 4;
 
-// Inputs with explained errors, and ops with gradients, that are remembered for
-// later tokens, over all ranks.
+// Maximum number of inputs and of outputs with explained errors (kPastInputsMax
+// each), and of ops with gradients, that are kept for later tokens, over all
+// ranks.
 inline constexpr size_t kPastInputsMax = 4096;
 inline constexpr size_t kTrainedOpsMax = 65536;
 
-// Errors from here on are never explained.
+// Larger errors are never explained.
 inline constexpr double kExplainedMax = 0.5;
 
 // Rounding errors that an input may have accumulated, in unit roundoffs. A
@@ -48,22 +49,22 @@ inline constexpr double kSingleErrorMax = 10;
 // only. Wider bounds for all ops would hide faults, and the condition numbers
 // of arbitrary ops are not known. For a few kinds of ops, the condition number
 // follows from recorded summaries: norms of inputs with a large mean, sums and
-// matrix products that cancel, and sines and cosines of large angles.
-// The error of such an op is explained up to the condition number times the
-// measured error of its inputs, which counts as at most kInputRoundingsMax
-// roundings. An op whose inputs are equal bit for bit is never explained,
-// except for angles, which the op computes from positions.
+// matrix products that cancel, and sines and cosines of large angles. The error
+// of such an op is explained up to the condition number times the measured
+// error of its inputs, which counts as at most kInputRoundingsMax roundings. An
+// op whose inputs are equal bit for bit is never explained, except for angles,
+// which the op computes from positions.
 //
 // A tensor that is computed from an explained one may have kGrowthMax times the
 // measured error of that tensor, and at most kGrowthMax times the error of the
-// ill-conditioned op that all of this began with. A sum has the errors of its
-// terms. Code between the parts of a module may use anything that it had
-// before. The input of a part may also have the errors that the same
-// input had at earlier tokens of the rank, because modules keep results in
-// caches.
+// ill-conditioned op at which this began. A function that computes a sum has
+// the errors of its terms. The code between the parts of a module may use any
+// tensor that it received before. The input of a part may also have the errors
+// that the same input had at earlier tokens of the rank, because modules keep
+// results in caches.
 //
-// Whatever explains an error, norm and mean of the tensor must agree as well as
-// those of tensors with independent rounding errors.
+// In all of these cases, the norm and the mean of the tensor must agree as well
+// as those of tensors with independent rounding errors.
 //
 // In float16 and bfloat16, a tensor may have MeasuredDrift::kGrowthMax times
 // the default bounds if its error is at most so many times that of the tensors
@@ -71,9 +72,9 @@ inline constexpr double kSingleErrorMax = 10;
 //
 // After an optimizer step, differences in single elements of float32 are
 // accepted: optimizers that divide by the size of the gradient turn the
-// rounding errors of gradients near zero into whole steps. This needs a
-// gradient of an earlier token that differs and passes; an op whose inputs and
-// weights are equal bit for bit is not excused.
+// rounding errors of gradients near zero into whole steps. This requires a
+// gradient of an earlier token that differs and passes. It does not apply to an
+// op whose inputs and weights are equal bit for bit.
 //
 // docs/comparison_details.md describes the model with its sources.
 //
@@ -82,17 +83,18 @@ inline constexpr double kSingleErrorMax = 10;
 // the call tree after a row has failed.
 class Conditioning {
  public:
-  // Starts a group. The pairs must live until the group ends. Only the first
-  // window of a group has all that its tensors were computed from; in others,
-  // nothing is explained.
+  // Starts a group. `pairs` must exist until the group ends. Only the first
+  // window of a group contains everything that its tensors were computed from.
+  // In other windows, nothing is explained.
   void StartGroup(const std::vector<TensorPair>& pairs, bool is_first_window);
 
-  // Ends the group. Remembers its explained errors if it is whole.
+  // Ends the group. Keeps its explained errors for later tokens if the group is
+  // whole.
   void EndGroup(bool is_whole);
 
-  // Adds the next pair. `error` is its nl2, or 0 if its bytes are equal. It is
-  // nullopt if the pair fails or has no known error. `computed_in` is the
-  // member of its basis.
+  // Adds the next pair. `error` is its nl2, 0 if its bytes are equal, or
+  // nullopt if the pair fails or its error is unknown. `computed_in` is the
+  // member of its Basis.
   void Add(std::optional<double> error, DType computed_in);
 
   // Returns the reason why the next pair passes although it violates `bounds`,
@@ -102,21 +104,23 @@ class Conditioning {
                                      DType computed_in);
 
  private:
-  // The root of an error of an earlier token.
+  // The root of an error that began at an earlier token.
   static constexpr int32_t kPast = -2;
 
-  // An error of a tensor that an ill-conditioned op explains; 0 if none does.
+  // The error of a tensor that is explained by an ill-conditioned op, the root;
+  // 0 if none explains it.
   struct ExplainedError {
     double error = 0;
-    double root_error = 0;  // That of the result of the ill-conditioned op.
-    int32_t root = CallTree::kNone;  // This result, or kPast.
+    double root_error = 0;           // The error of the root's result.
+    int32_t root = CallTree::kNone;  // The event of that result, or kPast.
 
     void Merge(const ExplainedError& other) {
       if (other.error > error) *this = other;
     }
     double Bound() const { return kGrowthMax * std::min(error, root_error); }
   };
-  // The largest error that the model explains, and the reason.
+  // The largest error that the op of a tensor explains, and the reason; 0 if it
+  // explains none.
   struct ErrorBound {
     double error = 0;
     double largest = 0;  // Bound of scaled_max_abs.
@@ -124,58 +128,66 @@ class Conditioning {
     std::string reason = {};
   };
 
+  // Extends explained_ to the pairs that have been added.
   void Advance();
-  // The largest explained error of the sources of `event`.
+  // Returns the largest explained error of the sources of `event`.
   ExplainedError CarriedTo(int32_t event);
-  // The rank and the hashes of both sides; all zero if they are not known.
+  // The rank and the hashes of both sides; all zero if a hash is unknown.
   using Bytes = std::array<uint64_t, 5>;
   Bytes BytesOf(int32_t event) const;
   std::string NameOfInput(int32_t event) const;
-  // `type` is the coarsest that the result of `event` went through.
+  // Return what the op of `event` explains, in general and by kind of op.
+  // `type` is the coarsest type that `event` went through.
   ErrorBound BoundOf(int32_t event, DType type) const;
   ErrorBound BoundOfNorm(int32_t event, DType type) const;
-  // Norms of the terms of a sum, over the norm of the result.
+  // The norms of the terms of a sum, divided by the norm of the result.
   struct Terms {
     std::vector<double> norms;
   };
   Terms TermsOf(int32_t event, const std::vector<int32_t>& inputs) const;
-  // The error that the measured errors of the terms make in the sum.
+  // Returns the error of a sum that follows from the measured errors of its
+  // terms; nullopt if one of them is unknown.
   std::optional<double> ErrorOfTerms(int32_t event) const;
   ErrorBound BoundOfSum(int32_t event, DType type) const;
   ErrorBound BoundOfProduct(int32_t event, DType type) const;
   ErrorBound BoundOfAngles(int32_t event) const;
-  // Measured float inputs of the call of `event`; nullopt if some input is not
-  // measured or fails.
+  // Returns the float inputs of the call of `event`; nullopt if some input
+  // fails or was not measured.
   std::optional<std::vector<int32_t>> FloatInputsOf(int32_t event) const;
-  // The error of an input as far as it counts as rounding.
+  // Returns the unit roundoff of the coarsest of `type` and the types that an
+  // input went through.
   double InputRoundoffOf(int32_t input, DType type) const;
+  // Returns the error of an input, limited to kInputRoundingsMax roundings.
   double RoundingOf(int32_t input, DType type) const;
+  // Returns whether `event` and another output of its call are cosines and
+  // sines of the same angles.
   bool IsRotary(int32_t event) const;
   // Returns whether the error of a tensor is only so much larger than the
   // errors of its sources that it can be accumulated rounding.
   bool IsDrift(int32_t event, DType type, const RowMetrics& metrics,
                const predicate::Predicate& bounds) const;
-  // Whether an optimizer step may have changed the sources of `event`.
+  // Returns whether an optimizer step may have changed the sources of `event`.
   bool MayFollowStep(int32_t event) const;
   std::string NameOf(const ExplainedError& error) const;
   ExplainedError& ScopeOf(int32_t call) { return scopes_[call + 1]; }
 
   const std::vector<TensorPair>* pairs_ = nullptr;
-  std::vector<std::optional<double>> errors_;  // Of the pairs so far.
-  std::vector<DType> computed_in_;             // Of the pairs so far.
+  std::vector<std::optional<double>> errors_;  // By pair, so far.
+  std::vector<DType> computed_in_;             // By pair, so far.
   std::optional<CallTree> tree_;
   std::optional<MeasuredDrift> drift_;     // With the tree.
   std::vector<ExplainedError> explained_;  // By event.
-  // The largest explained error that the code of each call has seen so far. The
-  // first entry is for CallTree::kNone.
+  // The largest explained error among the tensors that the code of each call
+  // has received so far. The first entry is for CallTree::kNone.
   std::vector<ExplainedError> scopes_;
   bool may_explain_ = false;
   int32_t rank_ = 0;
-  // The largest explained errors of earlier tokens by rank and input, and the
-  // ops with a gradient that differs, by rank.
+  // The largest explained errors of earlier tokens, by rank and input.
   std::map<std::pair<int32_t, std::string>, ExplainedError> past_;
+  // The ops with a gradient that differs and passes, by rank.
   std::set<std::pair<int32_t, std::string>> trained_;
-  // Outputs of earlier tokens, which later ones may begin with.
+  // The explained outputs of earlier tokens by their bytes. Later tokens may
+  // begin with them.
   std::map<Bytes, ExplainedError> past_bytes_;
 };
 

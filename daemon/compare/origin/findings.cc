@@ -23,8 +23,8 @@ v1::ComparisonRow Parse(const std::string& bytes) {
   return row;
 }
 
-// True if the target has more NaN or infinities than the golden tensor, as far
-// as both are known.
+// Returns whether the target has more NaN or infinities than the golden tensor,
+// if both numbers are known.
 bool TurnsNonFinite(const v1::ComparisonRow& row) {
   if (row.has_golden() && !row.golden().has_nan_count()) return false;
   return row.has_target() &&
@@ -32,31 +32,32 @@ bool TurnsNonFinite(const v1::ComparisonRow& row) {
           row.target().infinity_count() > row.golden().infinity_count());
 }
 
+// Returns whether the search has found a cause, instead of drift or a flip.
 bool IsKnown(const v1::Maker& maker) {
   return maker.kind() != v1::Maker::DRIFT &&
          maker.kind() != v1::Maker::NOT_KNOWN &&
          maker.kind() != v1::Maker::FLIP;
 }
 
-// Who it is, whatever tensor shows it.
+// Returns the place of a cause: the same text for all tensors that lead to it.
 std::string PlaceOf(const v1::Maker& maker) {
   return fmt::format("{}{}{}{}{}{}{}", static_cast<int>(maker.kind()), '\0',
                      maker.op(), '\0', maker.after(), '\0', maker.before());
 }
 
-// Known makers come before others, and the worst before the less bad.
+// Orders causes that are not known before known ones, then by ascending errors.
 bool IsLess(const Findings::Failure& a, const Findings::Failure& b) {
   return std::tuple(IsKnown(a.maker), a.maker.output_error()) <
          std::tuple(IsKnown(b.maker), b.maker.output_error());
 }
 
-// Known makers come before others, then the first in execution order.
+// Orders known causes before others, then by execution order.
 bool IsEarlier(const Findings::Failure& a, const Findings::Failure& b) {
   return std::tuple(!IsKnown(a.maker), a.position) <
          std::tuple(!IsKnown(b.maker), b.position);
 }
 
-// True if both are the same maker, though maybe of different ranks.
+// Returns whether both are the same cause, possibly on different ranks.
 bool IsAlike(const v1::Maker& a, const v1::Maker& b) {
   return a.kind() == b.kind() && a.op() == b.op() && a.after() == b.after() &&
          a.before() == b.before() && a.row().io() == b.row().io() &&
@@ -87,7 +88,7 @@ void Findings::Offer(const v1::ComparisonRow& row, const std::string& bytes,
 void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes,
                       bool has_equal_values) {
   const bool is_judged = row.verdict() == v1::PASS || row.verdict() == v1::FAIL;
-  // Bytes that are not kept differ all the same.
+  // Different hashes prove a difference, even if the bytes were not kept.
   const bool has_other_hash = row.verdict() == v1::SKIPPED &&
                               row.golden().dtype() == row.target().dtype() &&
                               !row.golden().hash().empty() &&
@@ -200,7 +201,8 @@ void Findings::Keep(Failure failure, Candidate& candidate) {
   }
   kept.push_back(std::move(failure));
   if (kept.size() <= kRankMakersMax) return;
-  // The first that fails stays, and the first in execution order.
+  // The cause of the first failing row and the first one in execution order are
+  // always kept.
   const size_t lead = LeadOf(candidate);
   size_t least = 0;
   for (size_t i = 1; i < kept.size(); ++i) {
@@ -242,7 +244,8 @@ std::vector<int32_t> Findings::FailingRanks() const {
 
 namespace {
 
-// What happens at a rank, and what is certainly behind it.
+// A tensor of a rank, and the first position of each rank that is certainly
+// after it.
 struct Entry {
   RankOrder::Moment at;
   std::map<int32_t, int32_t> behind;
@@ -254,6 +257,7 @@ Entry EntryOf(const RankOrder& order, int32_t rank, int32_t position) {
   return out;
 }
 
+// Returns whether `a` is before `b`, and `b` not also before `a`.
 bool IsBefore(const Entry& a, const Entry& b) {
   const auto there = a.behind.find(b.at.rank);
   const auto back = b.behind.find(a.at.rank);
@@ -261,8 +265,9 @@ bool IsBefore(const Entry& a, const Entry& b) {
          (back == b.behind.end() || back->second > a.at.position);
 }
 
-// Of concurrent ones: what comes first by its name where both ranks do the
-// same; then the lower rank.
+// Returns whether `a` is listed before `b` if they are concurrent. If the rank
+// of `b` has a tensor with the name of `a`, their order on that rank decides.
+// Otherwise the lower rank is first.
 bool Leads(const RankOrder& order, const RankOrder::Moment& a,
            const RankOrder::Moment& b) {
   const int32_t there = order.PositionOfName(a, b.rank);
@@ -270,6 +275,7 @@ bool Leads(const RankOrder& order, const RankOrder::Moment& a,
   return a.rank < b.rank;
 }
 
+// Returns whether `inner` is the name of a part of `op`.
 bool IsInside(const std::string& inner, const std::string& op) {
   return !op.empty() && inner.size() > op.size() && inner[op.size()] == '.' &&
          inner.compare(0, op.size(), op) == 0;
@@ -339,10 +345,12 @@ absl::StatusOr<std::vector<Findings::MakerNumber>> Findings::FirstMakers(
         EntryOf(order, number.rank,
                 IsKnown(failure.maker) ? failure.position : failure.failed),
         number, &failure};
-    // What comes before it is not known of a rank that was not put in order.
+    // If a rank was not ordered, it is unknown which tensors are before this
+    // one.
     (made.entry.behind.empty() ? first : ordered).push_back(std::move(made));
   }
-  // Those of its own rank do not make it, nor what both ranks make.
+  // A cause does not follow from another cause of its own rank, or from one
+  // that both ranks have.
   const auto loses_to = [this](const Made& one, const Made& other) {
     if (one.number.rank == other.number.rank) return false;
     const v1::Maker& maker = other.failure->maker;
@@ -513,7 +521,8 @@ void Findings::Show(v1::Comparison& comparison) const {
   if (input_difference_) {
     *comparison.mutable_input_difference() = *input_difference_;
   }
-  // Other inputs of the model make all that follows.
+  // If the model receives other inputs, these are the cause of all later
+  // differences.
   if (unordered_run_.has_value()) {
     ShowAmong(comparison);
   } else if (!input_difference_ || (IsOfLaterToken() ? later_token_ : token_) <

@@ -18,76 +18,91 @@
 
 namespace msitd::compare {
 
-// Ranks whose first failing row is kept.
+// Maximum number of ranks whose first failing row is kept.
 inline constexpr size_t kFailingRanksMax = 1024;
 
-// First rows of concurrent ranks that a comparison shows, beside the first.
+// Maximum number of concurrent divergences that a comparison shows in addition
+// to the first one.
 inline constexpr int kConcurrentMax = 8;
 
-// Makers that a comparison shows.
+// Maximum number of causes that a comparison shows.
 inline constexpr int kMakersMax = 5;
 
-// Makers beside the first of each rank that are put in order, the worst.
+// Maximum number of causes that are ordered in addition to the first one of
+// each rank. These are the ones with the largest errors.
 inline constexpr size_t kPairedMax = 64;
 
-// Makers of a rank that are kept whole: the first, and the worst of the others.
-// So many are told apart to count them.
+// Maximum number of causes of a rank that are kept, and that are counted. The
+// kept ones are the first ones and those with the largest errors.
 inline constexpr size_t kRankMakersMax = 8;
 inline constexpr size_t kRankPlacesMax = 4096;
 
-// Ranks that a maker names beside that of its row.
+// Maximum number of ranks that a cause lists in addition to that of its row.
 inline constexpr int kAlikeRanksMax = 64;
 
-// True if both sides have a NaN or an infinity, as far as that is known.
+// Returns whether both sides are known to have a NaN or an infinity.
 bool IsNonFiniteOnBothSides(const v1::ComparisonRow& row);
 
-// True for a row that is skipped because one run may have the tensor alone.
+// Returns whether a row is skipped because the tensor is allowed to exist in
+// only one run.
 bool IsAllowedUnmatched(const v1::ComparisonRow& row);
 
-// The rows of a comparison that its header shows: the first that fails, and who
-// made it; the first that is not finite in the target alone, and on both sides;
-// the first that is unmatched, the first that is skipped, and the first that
-// could not be compared; and from where on the model is given other integers.
+// Collects the rows that the header of a comparison shows, and the causes of
+// the first difference (the makers of the protocol). The rows are the first
+// ones that fail, differ, are not finite, are unmatched, are skipped, or could
+// not be compared, and the first one at whose token the model receives
+// different integers.
 //
-// Keeps the first failing row of every rank that fails at the first token at
-// which one does, and who made the differences there. Until the order of these
-// ranks is known, the smallest sequence counts. If nobody is known to have made
-// any of them, as where pieces of tensors fail by their shapes, the makers are
-// those of the next token with one.
+// Ranks run in parallel, and sequence numbers order the rows of one rank only.
+// The row with the smallest number can therefore be a consequence of another
+// rank's difference. This class keeps the first failing row and the causes of
+// every rank that fails at the first token with a failure. RankOrder, which
+// needs all tensors of these ranks, orders them afterwards (SetOrder). Until
+// then, the smallest sequence number counts. This takes memory for a row and up
+// to kRankMakersMax causes of each of these ranks. If no cause is found at that
+// token, for example because pieces of tensors fail by their shapes, the causes
+// are those of the next token that has one.
 //
-// Makers of different ranks follow from each other as their order has it. Those
-// of one rank are independent when they come here. What is at the same place is
-// one maker, however many tensors show it. Known makers come before drift and
-// the like. The first in execution order comes first, then the worst. An op of
-// another rank than the first one's needs a proof (Failure::is_independent),
-// unless it is the same; and so does everything of ranks whose order is not
-// known.
+// The causes that are shown:
 //
-// If the golden run does not know in which order its tensors were computed
-// (HasKnownOrder), any failing row of that token may be the first divergence:
-// the first ones by sequence are shown as concurrent, and no maker is named.
+// - The causes of one rank do not follow from each other (OriginFinder). A
+//   cause is left out if it is after a cause of another rank, unless both ranks
+//   have that one.
+// - If several tensors lead to the same op, weight or piece of code, it is one
+//   cause.
+// - Known causes are listed before drift, flips and unknown causes. The first
+//   one is the first in execution order. The others follow in descending order
+//   of their errors.
+// - An op on another rank than that of the first cause must be independent
+//   (Failure::is_independent) or the same op. On ranks whose order is unknown,
+//   this applies to all causes.
+//
+// If the order of execution of the golden run is unknown (HasKnownOrder), each
+// row that fails at that token can be the first divergence. The first ones by
+// sequence number are shown as concurrent, without a cause.
 //
 // Thread-compatible.
 class Findings {
  public:
-  // Sets that sequences are no order of execution, before any row is added.
-  // `run` is the name of the golden run.
+  // Declares that sequence numbers are not the order of execution. `run` is the
+  // name of the golden run. Must be called before any row is added.
   void SetOrderUnknown(std::string run) { unordered_run_ = std::move(run); }
 
-  // Takes the next row. `bytes` is the serialised row, with everything in it.
-  // `has_equal_values`: as far as it was compared, no element differs.
+  // Adds the next row. `bytes` is the complete serialized row.
+  // `has_equal_values`: none of the compared elements differs.
   void AddRow(const v1::ComparisonRow& row, const std::string& bytes,
               bool has_equal_values);
 
-  // True if SetMaker has not been called for the first failure of the rank and
-  // token of `row`, which has been added.
+  // Returns whether SetMaker should be called for the rank and token of `row`,
+  // which must have been added.
   bool WantsMaker(const v1::ComparisonRow& row) const;
-  // True if it has been, so that AddMaker may be.
+  // Returns whether SetMaker has been called for them, so that AddMaker can be
+  // called.
   bool WantsFurtherMaker(const v1::ComparisonRow& row) const;
 
-  // Who made a failure, with the row of the maker. `position` is the position
-  // of that row among the pairs of its group, `failed` that of the first
-  // failure.
+  // The cause of a failure, with its row. `position` is the position of that
+  // row among the pairs of its group, `failed` that of the first row that
+  // fails.
   struct Failure {
     v1::Maker maker;
     int32_t position = 0;
@@ -95,65 +110,74 @@ class Findings {
     // See FoundMaker.
     bool is_independent = false;
   };
+  // Sets the cause of the first failing row of a rank.
   void SetMaker(const v1::ComparisonRow& row, Failure failure);
-  // The same for one that does not follow from those so far of its rank.
+  // Adds a cause that does not follow from the other causes of its rank.
   void AddMaker(const v1::ComparisonRow& row, Failure failure);
 
-  // Notes that the model is given other integers from the token of `row` on.
+  // Records that the model receives different integers from the token of `row`
+  // on. `difference` describes them.
   void SetInputDifference(const v1::ComparisonRow& row,
                           const std::string& bytes, std::string difference);
 
-  // True if several ranks fail at a token, and their order is not known.
+  // Returns whether several ranks fail at the first token with a failure, and
+  // their order is unknown.
   bool WantsOrder() const;
-  // The first token at which a rank fails; only if one does.
+  // Returns the first token with a failure. Some row must have failed.
   int64_t token() const { return token_; }
-  // The ranks that fail there, ascending.
+  // Returns the ranks that fail at that token, in ascending order.
   std::vector<int32_t> FailingRanks() const;
-  // Asks `stop` between its steps.
+  // Orders the failing ranks and their causes. Calls `stop` between its steps.
   //
-  // Errors: that of `stop`.
+  // Errors: those of `stop`.
   using Stop = std::function<absl::Status()>;
   absl::Status SetOrder(const RankOrder& order, const Stop& stop);
 
-  // True if something has changed since the last Show.
+  // Returns whether anything has changed since the last Show.
   bool changed() const { return changed_; }
-  // Replaces the fields.
+  // Replaces the findings in `comparison`.
   void Show(v1::Comparison& comparison) const;
 
  private:
+  // The first failing row of a rank, and its causes.
   struct Candidate {
     v1::ComparisonRow row;
-    // The first, then others.
+    // The cause of the row, then further ones.
     std::vector<Failure> failures;
-    // Where the known ones are, also those that are not kept.
+    // The places of all known causes, including those that are not kept.
     std::set<std::string> places;
   };
-  // One of the failures of a rank.
+  // Identifies a cause of a rank.
   struct MakerNumber {
     int32_t rank = 0;
     size_t failure = 0;
 
     friend bool operator==(const MakerNumber&, const MakerNumber&) = default;
   };
-  // Divergences, as ranks, and makers that come after no other: the first one,
-  // then those that are concurrent with it.
+  // The divergences, as ranks, and the causes that are after no other one. In
+  // both lists, the first entry is followed by those that are concurrent with
+  // it.
   struct Ranking {
     std::vector<int32_t> divergences;
     std::vector<MakerNumber> makers;
   };
 
+  // Replaces `first` if `row` is before it.
   void Offer(const v1::ComparisonRow& row, const std::string& bytes,
              std::optional<v1::ComparisonRow>& first);
   static Ranking BySequence(const std::map<int32_t, Candidate>& candidates);
   static const Failure& FailureOf(
       const std::map<int32_t, Candidate>& candidates,
       const MakerNumber& number);
-  // The first of a rank in execution order, if one is known.
+  // Returns the first known cause of a rank in execution order. If none is
+  // known, returns the first one.
   static size_t LeadOf(const Candidate& candidate);
-  // Sorts all from `begin` on, the worst first.
+  // Sorts the entries from `begin` on. Known causes are first, then those with
+  // larger errors.
   static void SortMakers(const std::map<int32_t, Candidate>& candidates,
                          size_t begin, std::vector<MakerNumber>& makers);
-  // The first of each rank, and the worst of the others.
+  // Returns the causes to order: the first one of each rank, and the worst of
+  // all others.
   std::vector<MakerNumber> MakersToPair() const;
   static void Keep(Failure failure, Candidate& candidate);
   const Candidate* Find(const v1::ComparisonRow& row) const;
@@ -168,16 +192,16 @@ class Findings {
   void ShowMakers(v1::Comparison& comparison) const;
 
   int64_t token_ = 0;
-  // Name of the golden run if its order is not known. Then `among_` has the
-  // first rows by sequence of those that fail at `token_`, kConcurrentMax + 1
-  // at most.
+  // Name of the golden run if its order of execution is unknown. `among_` then
+  // contains the first rows by sequence number that fail at `token_`, at most
+  // kConcurrentMax + 1.
   std::optional<std::string> unordered_run_;
   std::vector<v1::ComparisonRow> among_;
   std::map<int32_t, Candidate> candidates_;
-  // The same of a later token, the first with a maker.
+  // The first later token with a cause, and the ranks that fail there.
   int64_t later_token_ = 0;
   std::map<int32_t, Candidate> later_;
-  // The number of candidates that `ranking_` was made of.
+  // Number of candidates when `ranking_` was made.
   size_t ordered_count_ = 0;
   std::optional<Ranking> ranking_;
   std::optional<v1::ComparisonRow> inequality_;

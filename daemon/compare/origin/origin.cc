@@ -27,13 +27,15 @@ bool HasTypesOf(const TensorPair& a, const TensorPair& b) {
          a.target->dtype == b.target->dtype;
 }
 
-// Adds what only one run does: `only golden calls A, B`.
+// Adds a note with the names that only one run has, such as
+// `only golden calls A, B`. Adds nothing if there are none.
 void AddOnly(const std::vector<std::string>& names, std::string_view does,
              std::vector<std::string>& notes) {
   if (names.empty()) return;
   notes.push_back(fmt::format("only {} {}", does, fmt::join(names, ", ")));
 }
 
+// Adds the ranks whose copies differ.
 void DescribeCopies(const TensorPair& pair, v1::Maker& maker) {
   const auto differ = [](const LogicalTensor* tensor) {
     return tensor != nullptr && tensor->assembly != nullptr &&
@@ -50,7 +52,8 @@ void DescribeCopies(const TensorPair& pair, v1::Maker& maker) {
   }
 }
 
-// error / source. If the source is 0: infinite, or 1 if the error is 0 as well.
+// Returns error / source. If the source is 0, returns 1 if the error is also 0,
+// and +Inf otherwise.
 double Ratio(double error, double source) {
   if (source > 0) return error / source;
   return error > 0 ? std::numeric_limits<double>::infinity() : 1;
@@ -111,7 +114,7 @@ void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
   if (!has_order_) return;
   Advance();
   const auto event = static_cast<int32_t>(errors_.size() - 1);
-  // What only the target has is no event.
+  // Tensors that only the target has are not events.
   if (static_cast<size_t>(event) >= sources_.size()) return;
   const Source& source = sources_[event];
   if (!source.is_unread && (!source.is_unknown || source.error > 0)) {
@@ -136,7 +139,7 @@ void OriginFinder::PlantTree() {
   if (tree_.has_value()) return;
   tree_.emplace(*pairs_);
   scopes_.resize(tree_->calls().size() + 1);
-  // Those of one golden tensor are next to each other.
+  // The pairs of a golden tensor are adjacent.
   has_copies_ =
       std::adjacent_find(pairs_->begin(), pairs_->end(),
                          [](const TensorPair& a, const TensorPair& b) {
@@ -176,13 +179,13 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
     source.has_others = scope.has_others;
     return source;
   };
-  // An explained choice has all of its error from the scores.
+  // The entire error of an explained choice follows from its scores.
   if (const auto choice = choices_.find(event);
       choice != choices_.end() && !choice->second.is_flip &&
       choice->second.choice == Choice::kExplained) {
     return {choice->second.scores, std::numeric_limits<double>::infinity()};
   }
-  // The same bytes, recorded before at another place.
+  // The same bytes were recorded before, at another point.
   if (of.same != kNone) return Worst({of.same}, false, is_unread_[of.same]);
   const CallTree::Call& call = tree_->calls()[of.call];
   const Scope& around = ScopeOf(call.parent);
@@ -194,7 +197,8 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   }
   const Scope own = GivenTo(event);
   if (!call.has_input && !call.has_parts) {
-    // Inputs are not on record. Most likely they are what came before.
+    // The inputs were not recorded. Most likely they are the tensors before
+    // this one.
     Source source = Worst({around.worst, own.worst_weight},
                           around.worst == kNone && around.has_unknown,
                           around.has_unread || own.has_unread);
@@ -232,12 +236,12 @@ OriginFinder::Scope OriginFinder::GivenTo(int32_t event) {
 }
 
 void OriginFinder::AddToScopes(int32_t event) {
-  // It has no error of its own. If the output of its call fails for want of it,
-  // DescribeMade says so.
+  // An input that only one run passes has no error. If the output of its call
+  // fails because of it, DescribeMade reports this.
   if (IsLoneInput(event)) return;
   const CallTree::Event& of = tree_->event(event);
   const bool is_known = !std::isnan(errors_[event]);
-  // A tensor that one run may have alone leaves nothing unknown.
+  // A tensor that is allowed to exist in only one run leaves nothing unknown.
   const bool is_allowed =
       (*pairs_)[event].target == nullptr && verdicts_[event] == v1::SKIPPED;
   const int32_t maker =
@@ -288,7 +292,8 @@ bool OriginFinder::IsMade(int32_t event, double noise) const {
   const double error = errors_[event];
   const double source = sources_[event].error;
   if (std::isnan(error) || error <= 0) return false;
-  // Infinite errors cannot be told apart, so an infinite source explains all.
+  // Infinite errors cannot be distinguished, so a source with an infinite error
+  // explains any error.
   if (Ratio(error, source) < kAmplificationMax || std::isinf(source)) {
     return false;
   }
@@ -296,8 +301,9 @@ bool OriginFinder::IsMade(int32_t event, double noise) const {
 }
 
 int32_t OriginFinder::MakerOf(int32_t event, double noise) {
-  // Sources come before what is made of them, so one pass in order answers for
-  // all events: each has its own maker, or else the maker of its source.
+  // Sources precede the tensors that are computed from them. One pass in order
+  // therefore finds the causes of all events: each event is a cause itself, or
+  // has the cause of its source.
   std::vector<int32_t>& makers = makers_[noise];
   for (auto i = static_cast<int32_t>(makers.size()); i <= event; ++i) {
     const Source& source = sources_[i];
@@ -320,7 +326,7 @@ int32_t OriginFinder::MakerOf(int32_t event, double noise) {
 bool OriginFinder::IsDrift(int32_t event, int32_t maker) const {
   if (maker == kNobody) return true;
   if (IsFlip(maker)) return false;
-  // The maker added to an error that was there, and others added more after it.
+  // The cause increased an existing error, and later ops increased it further.
   return maker >= 0 && sources_[maker].error > 0 &&
          errors_[event] > kAmplificationMax * errors_[maker];
 }
@@ -499,12 +505,12 @@ void OriginFinder::DescribeCaller(int32_t call, v1::Maker& maker) const {
 void OriginFinder::AddCall(int32_t event, FoundMaker& found) const {
   const CallTree::Event& of = tree_->event(event);
   if (of.role != Role::kInput && of.role != Role::kOutput) return;
-  // An input is made by the code of the call around it.
+  // An input is made by the code of the surrounding call.
   const int32_t call =
       of.role == Role::kInput ? tree_->calls()[of.call].parent : of.call;
   if (call == kNone) return;
   const CallTree::Call& made_in = tree_->calls()[call];
-  // An output tells which call of the target it is.
+  // An output shows which target call it belongs to.
   const int32_t first = of.role == Role::kOutput ? event : made_in.first;
   for (int32_t i = first; i != kNone && i <= event; ++i) {
     if (tree_->event(i).call != call || (*pairs_)[i].target == nullptr)

@@ -20,147 +20,170 @@
 
 namespace msitd::compare {
 
-// An error was made in a tensor if it is at least this many times the error of
-// what the tensor is made of; a smaller one came with that.
+// An error begins at a tensor if it is at least this many times the error of
+// the tensor's sources. A smaller one is passed on from them.
 inline constexpr double kAmplificationMax = 8;
 
-// Ops with wrong weights that are remembered for later tokens, over all ranks.
+// Maximum number of ops with wrong weights that are kept for later tokens, over
+// all ranks.
 inline constexpr size_t kWrongWeightsMax = 4096;
 
-// What made the difference of a row.
+// The cause of the difference of a row.
 struct FoundMaker {
-  // Without its row.
+  // The cause, without its row.
   v1::Maker maker;
-  // The pair of the group whose row is that of the maker.
+  // The pair of the group whose row is that of the cause.
   size_t pair = 0;
-  // A pair of the call whose arguments may have made the difference, and who
-  // calls it, as a maker without its row; -1 if there is none.
+  // A pair of the call in which the difference began; -1 if there is none. If
+  // arguments of that call that are not tensors differ, `caller` may be the
+  // cause.
   int32_t call_pair = -1;
+  // The caller of that call as a cause, without its row.
   v1::Maker caller;
+  // The verdict of `pair`.
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
-  // It is a weight, or an op that was given equal bytes alone.
+  // True if the cause is a weight, or an op whose inputs are all equal in both
+  // runs. It then does not follow from another cause.
   bool is_independent = false;
 };
 
-// Finds out where the difference of a failing tensor was made. It walks back
-// from the tensor to its source, which is the one with the largest error of all
-// that it is made of, then to the source of that, and so on. The first error
-// that is much larger than that of its source was made there.
+// Finds the cause of a failing row: the tensor at which its difference began.
+// The protocol and the code call the cause the maker.
 //
-// What a tensor is made of:
-//  - If it has the same bytes as an earlier one, on both sides: that one.
-//  - An output of an op without parts: the inputs and weights of the op. If its
-//    tensors have several counterparts, those of the same call of the target,
-//    as far as it has any.
-//  - An output of a call without inputs on record, and without parts: what came
-//    before it.
-//  - An output of an op with parts, or an input of one of the parts: all that
-//    the code of the op has seen by then, which is what the op was given and
-//    what its parts have returned.
+// One fault makes most of the tensors after it fail, so most failing rows do
+// not show where it is. Even the first one need not show it, because an error
+// can begin below the tolerance and then grow. This class therefore compares
+// each error with the errors of the tensor's sources, which are the tensors
+// that it was computed from. From a failing tensor, it goes to the source with
+// the largest error, then to the largest source of that one, and so on. The
+// cause is where an error is much larger than that of its sources
+// (kAmplificationMax). This works below the tolerance, but it requires the
+// order of execution and the errors of all tensors. Everything between two
+// recorded tensors is one cause.
 //
-// If an op seems to have made the difference and only one run gave it some
-// input, the code that calls the op made it.
+// The sources of a tensor (see CallTree):
 //
-// An error no larger than the rounding of the types that the failing tensor
-// went through is noise, which nobody made.
+// - If an earlier tensor has the same bytes in both runs, it is the source.
+// - The sources of an output of an op without parts are the inputs and weights
+//   of the op. If these have several counterparts, those of the same target
+//   call are used, if there are any.
+// - The sources of an output of a call without parts and without recorded
+//   inputs are the tensors before it.
+// - The sources of an output of an op with parts, and of an input of one of its
+//   parts, are all tensors that the code of the op has received by then: the
+//   inputs of the op, and the outputs of its parts.
 //
-// Integers are right or wrong, so their errors are infinite. If the scores
-// explain a choice (SetChoice), it was not made there: it follows from the
-// scores, or it is a flip, which nobody made. What follows from flips and from
-// something else that differs is not known. A choice that differs, computed
-// from something that differs within the noise, is not known to be a fault
-// unless its scores say so.
+// Further rules:
 //
-// A further maker is a weight or state that differs by itself, or an op without
-// parts whose inputs on record, at least one, and weights are equal bit for bit
-// in both runs. Neither follows from another maker of the rank, as far as hooks
-// can show. Nothing of the backward pass is one.
+// - If an op seems to be the cause and only one run passes some input to it,
+//   the code that calls the op is the cause.
+// - An error that is no larger than the rounding of the types that the failing
+//   tensor went through is noise, which has no cause.
+// - Integers are right or wrong, so their errors are infinite. A choice that
+//   its scores explain (SetChoice) is not a cause. If the scores fail, it
+//   follows from them. If they pass, it is a flip, which has no cause.
+// - If a tensor has sources that follow from a flip and others that differ, its
+//   cause is unknown.
+// - If a choice differs although its sources differ only within the noise, its
+//   cause is unknown, unless its scores prove that it is wrong.
 //
-// Thread-compatible. Holds two numbers for every tensor of a group, and some
-// 150 bytes once one fails.
+// A further cause of a rank does not follow from its other causes, as far as
+// hooks can show. It is a weight or state that differs itself, or an op without
+// parts whose recorded inputs, at least one, and weights are equal bit for bit
+// in both runs. The backward pass has no further causes.
+//
+// Thread-compatible. Holds two numbers for each tensor of a group, and about
+// 150 bytes after one of them has failed.
 class OriginFinder {
  public:
-  // Sets that tensors of the golden run are not in the order of execution
-  // (HasKnownOrder): then no row has an origin or an amplification, and nothing
-  // has a maker.
+  // Declares that the tensors of the golden run are not in execution order
+  // (HasKnownOrder). Rows then have no origin, no amplification and no cause.
   void SetOrderUnknown() { has_order_ = false; }
 
-  // Begins a group: the rows of `pairs` are next. The pairs must live until the
-  // group has ended. `may_lack_inputs`: what one run has alone may be lost, or
-  // on its way, in the other.
+  // Starts a group. The rows of `pairs` follow in this order. `pairs` must
+  // exist until the group ends. `may_lack_inputs`: tensors that only one run
+  // has may have been lost in the other run, or may not have arrived yet.
   void StartGroup(const std::vector<TensorPair>& pairs, bool may_lack_inputs);
 
-  // Sets whether both runs have as many ranks: then tensors of other shapes are
-  // wrong, and not pieces of one another.
+  // Sets whether both runs have the same number of ranks. If they do, tensors
+  // with different shapes are wrong. Otherwise one can be a piece of the other.
   void SetShapesCount(bool shapes_count) { shapes_count_ = shapes_count; }
 
-  // Takes the row of the next pair, which has its verdict; see
-  // Basis::computed_in. Sets the origin and the amplification of a row that
-  // fails and was read. There is no amplification behind what was not read.
+  // Adds the row of the next pair. The row must have its verdict; `computed_in`
+  // is that of the pair's Basis. If the row fails and was read, sets its origin
+  // and its amplification. The amplification remains absent if a source was not
+  // read.
   void Judge(const RowMetrics& metrics, DType computed_in,
              v1::ComparisonRow& row);
 
-  // Passes over the next pair, which has no row yet.
+  // Skips the next pair, which has no row yet.
   void PassOver();
 
-  // Returns who made the difference of the last row, if it fails and its error
-  // is known, which it is not if it fails by its shape alone.
+  // Returns the cause of the last row. Returns nullopt if the row does not fail
+  // or its error is unknown, for example because only the shapes differ.
   std::optional<FoundMaker> Maker();
 
-  // Returns the same, if it is a further maker that Maker and FurtherMaker have
-  // not returned for the group.
+  // Returns the cause of the last row if it is a further cause that neither
+  // Maker nor FurtherMaker has returned for this group. Otherwise returns
+  // nullopt.
   std::optional<FoundMaker> FurtherMaker();
 
-  // Of the next pair, which has integers: earlier pairs that may have the
-  // scores by which these were chosen, the likeliest first. Tensors of the same
-  // call come before those of the code around it.
+  // Returns earlier pairs that may contain the scores by which the integers of
+  // the next pair were chosen, the most likely first. If tensors of the same
+  // call qualify, returns only these.
   std::vector<size_t> ScoresOfNext();
 
-  // Of the next pair, if code gave it to an op as rows that may have been
-  // selected from another tensor, as a router does: pairs with that tensor and
-  // with what may be the scores of its rows.
+  // A pair with a tensor from which the rows of another one may have been
+  // selected, and a pair with the possible scores of these rows.
   struct Selection {
     size_t from = 0;
     size_t scores = 0;
   };
+  // Returns the possible selections of the next pair if it is the input of a
+  // part, such as an expert that a router selects. Otherwise returns an empty
+  // vector.
   std::vector<Selection> SelectionsOfNext();
 
-  // Sets what was found out about the next pair, which Judge has not seen: its
-  // integers, or rows, differ and were chosen by the scores of the pair
-  // `scores`.
+  // Sets the result for the next pair if its integers or rows differ and were
+  // chosen by the scores of the pair `scores`. Must be called before Judge.
   enum class Choice : uint8_t {
     kNotKnown,
-    kExplained,    // Each run chose by its scores.
+    kExplained,    // Each run chose by its own scores.
     kUnexplained,  // The scores do not explain the difference.
-    kSelection,    // Rows, of which it is not known whether they do.
+    kSelection,    // Rows; unknown whether the scores explain them.
   };
   void SetChoice(Choice choice, size_t scores);
 
-  // Of the next pair: a flip that has the same bytes in both runs.
+  // Returns a flip that has the same bytes as the next pair in both runs;
+  // nullopt if there is none.
   std::optional<size_t> FlipOfNext() const;
-  // Sets that the next pair is a copy of a flip, as FlipOfNext has it.
+  // Declares that the next pair is a copy of a flip that FlipOfNext has
+  // returned.
   void SetFollowsFromFlip();
 
-  // True if the row of the pair passes.
+  // Returns whether the row of the pair passes.
   bool HasPassed(size_t pair) const { return verdicts_[pair] == v1::PASS; }
 
-  // True if a pair, up to the next one, is what the model itself is given.
+  // Returns whether a pair, at most the next one, is an input of the model
+  // itself.
   bool IsModelInput(size_t pair);
 
  private:
-  // What a tensor is made of.
+  // The source of a tensor with the largest error, and properties of all of its
+  // sources.
   struct Source {
-    // The event with the largest error; kNone if no error is known.
+    // The source with the largest error; kNone if no error is known.
     int32_t event = CallTree::kNone;
     double error = 0;
-    // Some of it was not compared, or its error is unknown since it was not
-    // read.
+    // True if the error of some source is unknown, because it was not compared
+    // or because it was not read (`is_unread`).
     bool is_unknown = false;
     bool is_unread = false;
-    // Something else of it differs that does not follow from a flip.
+    // True if some source differs and does not follow from a flip.
     bool has_others = false;
   };
-  // The worst tensors that the code of a call has seen so far.
+  // The tensors with the largest errors that the code of a call has received so
+  // far.
   struct Scope {
     int32_t worst = CallTree::kNone;
     bool has_unknown = false;
@@ -168,26 +191,28 @@ class OriginFinder {
     bool has_unknown_input = false;
     bool has_unread = false;
     int32_t worst_weight = CallTree::kNone;
-    // Some of them fails; and some fails, or was made by someone, that does not
-    // follow from a flip.
+    // True if some tensor fails. `has_others`: some tensor fails or has a
+    // cause, and does not follow from a flip.
     bool has_failed = false;
     bool has_others = false;
   };
-  // What is known of the choice of a pair.
+  // The values of SetChoice for a pair.
   struct KnownChoice {
     Choice choice = Choice::kNotKnown;
     int32_t scores = CallTree::kNone;
     bool is_flip = false;
   };
 
+  // Results of MakerOf in place of an event: no cause, and an unknown one.
   static constexpr int32_t kNobody = -1;
   static constexpr int32_t kNotKnown = -2;
 
-  // Makes the tree of the group, if there is none yet.
+  // Makes the tree of the group if it does not exist yet.
   void PlantTree();
-  // Finds the sources of the events up to that of the last row.
+  // Finds the sources of all events up to the last row.
   void Advance();
-  // Notes what may have changed weights and states that come later.
+  // Records the first differences after which weights and states may have
+  // changed.
   void NoteChanges(int32_t event);
   bool HasCopiesThatDiffer(int32_t event) const;
   bool HasFloatInput(int32_t event) const;
@@ -195,12 +220,12 @@ class OriginFinder {
   bool MayBeFurther(int32_t event);
   bool IsNewWeight(int32_t event);
   bool IsOfEqualInputs(int32_t event) const;
-  // After FindOddOps.
+  // FindOddOps must have been called.
   bool HasPartsByName(std::string_view op) const;
   void FindOddOps();
   bool IsFlip(int32_t event) const;
   bool IsSelection(int32_t event) const;
-  // Describes a maker of the last row, or that nobody made it.
+  // Describes the cause of `event`. `maker` is a result of MakerOf.
   FoundMaker Describe(int32_t event, int32_t maker);
   // See v1.ComparisonRow.roundings.
   std::optional<double> RoundingsOf(int32_t event) const;
@@ -208,76 +233,81 @@ class OriginFinder {
   Source Worst(std::initializer_list<int32_t> events, bool is_unknown,
                bool is_unread) const;
   void AddToScopes(int32_t event);
-  // Names the call of the target that `event` has, in its golden call.
+  // Returns a key for the golden and the target call of `event`.
   std::string CopyOf(int32_t event) const;
-  // The inputs and weights of an output of a call without parts.
+  // Returns what the call with the output `event` has received. If its tensors
+  // have several counterparts, those of the same target call count.
   Scope GivenTo(int32_t event);
-  // Returns the event in which the error of `event` was made, or kNobody or
-  // kNotKnown. Errors up to `noise` are taken for rounding.
+  // Returns the event that is the cause of `event`, or kNobody or kNotKnown.
+  // Errors up to `noise` count as rounding.
   int32_t MakerOf(int32_t event, double noise);
+  // Returns whether the error of `event` begins there.
   bool IsMade(int32_t event, double noise) const;
   Scope& ScopeOf(int32_t call) { return scopes_[call + 1]; }
   v1::Origin OriginOf(int32_t event, int32_t maker) const;
   bool IsDrift(int32_t event, int32_t maker) const;
   void DescribeMade(int32_t event, v1::Maker& maker) const;
-  // Describes the code of `scope` up to `event`, or up to its part `before`.
-  // Returns the part that was called last.
+  // Describes the code of `scope` before `event`, or before its part `before`,
+  // as the cause. Returns the part that was called last.
   int32_t DescribeCode(int32_t scope, int32_t event, int32_t before,
                        v1::Maker& maker) const;
-  // Describes the code that calls `call`.
+  // Describes the code that calls `call` as the cause.
   void DescribeCaller(int32_t call, v1::Maker& maker) const;
-  // Sets what is to be asked of the arguments of the call that made `event`.
+  // Sets the call of the cause `event`, whose arguments are to be compared.
   void AddCall(int32_t event, FoundMaker& found) const;
   std::string LoneInputsOf(int32_t call) const;
   bool IsLoneInput(int32_t event) const;
   void DescribeDrift(int32_t event, v1::Maker& maker) const;
   std::string NotesOf(int32_t event, int32_t scope, int32_t after) const;
   std::string WhyNotKnown(int32_t event) const;
-  // Of the last row.
+  // Returns the largest error of the last row that counts as noise.
   double Noise() const;
 
   bool has_order_ = true;
   bool shapes_count_ = false;
   bool may_lack_inputs_ = false;
   const std::vector<TensorPair>* pairs_ = nullptr;
-  // Of the pairs so far.
+  // These have an entry for each pair so far.
   std::vector<double> errors_;
   std::vector<v1::Verdict> verdicts_;
-  std::vector<bool> is_unread_;     // And the error is not known.
-  std::vector<bool> is_lone_;       // The target does not have it.
+  std::vector<bool> is_unread_;     // Not read, and without a known error.
+  std::vector<bool> is_lone_;       // Only the golden run has it.
   std::vector<DType> computed_in_;  // See Basis::computed_in.
   std::optional<CallTree> tree_;
   std::vector<Source> sources_;
   std::vector<Scope> scopes_;
-  // Some golden tensor has several counterparts.
+  // True if some golden tensor has several counterparts.
   bool has_copies_ = false;
-  // What calls of the target were given, by CopyOf; empty without copies.
+  // The inputs and weights of target calls, by CopyOf. Empty unless
+  // has_copies_.
   std::unordered_map<std::string, Scope> copies_;
-  // Makers of the events so far, by the noise that they were found for.
+  // The causes of the events so far, by the noise for which they were found.
   std::map<double, std::vector<int32_t>> makers_;
-  // Errors of weights of earlier tokens, by rank and op.
+  // Errors of the weights that differ, by rank and op. Includes earlier tokens.
   std::map<std::pair<int32_t, std::string>, double> wrong_weights_;
-  std::vector<double> noises_;              // Of the pairs so far.
+  std::vector<double> noises_;              // By pair, so far.
   std::map<int32_t, KnownChoice> choices_;  // By pair.
-  std::vector<int32_t> flips_;              // Explained choices, by pair.
-  // The first events that differ: of the backward pass, and of any op.
+  std::vector<int32_t> flips_;              // The pairs that are flips.
+  // The first events that differ in the backward pass, and in any op.
   int32_t first_backward_ = CallTree::kNone;
   int32_t first_different_ = CallTree::kNone;
-  // Ops of which one run has tensors alone, and ops with weights or states that
-  // are not equal bit for bit, once asked for.
+  // Set by FindOddOps: ops with tensors that only one run has, and ops with
+  // weights or states that are not equal bit for bit.
   bool has_odd_ops_ = false;
   std::set<std::string_view> lone_ops_;
   std::set<std::string_view> other_weights_;
-  // Names of ops that have parts by their names. Files may have the tensors of
-  // a part before those of its whole, so that the calls do not show it.
+  // Names of ops that have parts according to the names of other ops. In files
+  // of other tools, the tensors of a part can precede those of its op, so the
+  // calls do not show it.
   std::set<std::string_view> wholes_;
   std::set<std::string_view> typed_wholes_;  // Without the type at the end.
-  // Of weights that are makers; tied ones count once.
+  // The hashes of weights that have been returned as causes. Tied weights count
+  // once.
   std::set<std::pair<std::string, std::string>> weights_returned_;
-  std::set<int32_t> returned_;   // Makers, as events.
-  std::optional<int32_t> rank_;  // Of the group.
-  bool is_above_noise_ = false;  // Some pair of the group.
-  // Ranks with an error above the noise at an earlier token.
+  std::set<int32_t> returned_;   // Events that were returned as causes.
+  std::optional<int32_t> rank_;  // The rank of the group.
+  bool is_above_noise_ = false;  // Some error of the group exceeds the noise.
+  // Ranks that had an error above the noise at an earlier token.
   std::set<int32_t> past_;
 };
 

@@ -12,25 +12,28 @@
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
 
-// Which makers do not follow from others, and what is known of choices.
+// The parts of OriginFinder that find further causes, and that handle choices.
 namespace msitd::compare {
 namespace {
 
 using Role = CallTree::Role;
 
-// Tensors before a choice that may have its scores, and how far back they are.
+// Maximum number of tensors that are tried as the scores of a choice, and of
+// events between them and the choice.
 constexpr size_t kScoresMax = 8;
 constexpr int32_t kScoresReach = 256;
-// Scores of more choices have near ones by chance.
+// Among more scores than this, some are nearly equal by chance.
 constexpr int64_t kNearWidthMax = 256;
 
+// Returns whether a type may have choices. Integers of 8 bits are quantized
+// values.
 bool IsInteger(DType type) {
   return InfoOf(type).digits == 0 && !IsFloatingPoint(type) &&
          !IsComplex(type) && type != DType::kBool && type != DType::kInt8 &&
          type != DType::kUint8;
 }
 
-// Adds the names of all ops that `op` is a part of, by its name.
+// Adds the names of all ops of which `op` is a part according to its name.
 void AddWholes(std::string_view op, std::set<std::string_view>& out) {
   for (size_t dot = op.rfind('.'); dot != std::string_view::npos;
        dot = op.rfind('.')) {
@@ -39,7 +42,7 @@ void AddWholes(std::string_view op, std::set<std::string_view>& out) {
   }
 }
 
-// True for names that end in the type of a module, such as
+// Returns whether a name ends with the type of a module, such as
 // `Module.layers.2.Linear` of msprobe.
 bool EndsInType(std::string_view op) {
   const size_t dot = op.rfind('.');
@@ -86,7 +89,8 @@ bool OriginFinder::HasFloatInput(int32_t event) const {
 bool OriginFinder::IsUndecidedChoice(int32_t event) const {
   const TensorPair& pair = (*pairs_)[static_cast<size_t>(event)];
   const Source& source = sources_[event];
-  // What code computes by itself is often made of other integers.
+  // Integers that code between ops computes are often derived from other
+  // integers, and not chosen by scores.
   if (tree_->event(event).role != Role::kOutput || !HasFloatInput(event)) {
     return false;
   }
@@ -99,7 +103,7 @@ bool OriginFinder::IsUndecidedChoice(int32_t event) const {
   if (found != choices_.end() && found->second.choice == Choice::kUnexplained) {
     return false;
   }
-  // What is computed from equal tensors was not chosen by noise.
+  // If the sources are equal, the choice does not differ because of noise.
   return source.event != CallTree::kNone && source.error > 0 &&
          source.error <= noises_[source.event];
 }
@@ -134,13 +138,14 @@ std::vector<OriginFinder::Selection> OriginFinder::SelectionsOfNext() {
     return ElementCount(pair.golden->shape) /
            static_cast<uint64_t>(pair.golden->shape.back());
   };
-  // Once something fails, what follows need not be looked at.
+  // If the code has already received a tensor that fails, its selections are
+  // not judged.
   Advance();
   if (ScopeOf(scope).has_failed) return out;
   std::optional<int32_t> from;
   const int32_t end =
       std::max(tree_->calls()[scope].first, next - kScoresReach);
-  // What the code itself was given, which rows are of.
+  // Finds the input of the code that the rows may have been selected from.
   for (int32_t i = tree_->calls()[scope].first; i < next && !from; ++i) {
     const TensorPair& pair = (*pairs_)[i];
     if (tree_->event(i).call == scope && tree_->event(i).role == Role::kInput &&
@@ -212,7 +217,7 @@ std::vector<size_t> OriginFinder::ScoresOfNext() {
       }
       out.push_back(static_cast<size_t>(i));
     }
-    // What the op itself was given, or has made, are its scores.
+    // If the call itself has possible scores, no others are considered.
     if (!out.empty()) break;
   }
   return out;
@@ -275,7 +280,8 @@ bool OriginFinder::HasPartsByName(std::string_view op) const {
          (EndsInType(op) && typed_wholes_.contains(WithoutType(op)));
 }
 
-// Also notes the weight.
+// Returns whether the event is a weight that has not been returned yet. Records
+// it as returned.
 bool OriginFinder::IsNewWeight(int32_t event) {
   if (tree_->event(event).role != Role::kWeight) return false;
   const TensorPair& pair = (*pairs_)[event];
@@ -310,15 +316,16 @@ bool OriginFinder::MayBeFurther(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
   const CallTree::Call& call = tree_->calls()[of.call];
   FindOddOps();
-  // Calls of an op that one run makes more often may be paired with others.
+  // If one run calls an op more often, its calls may be paired wrongly.
   if (lone_ops_.contains(call.op)) return false;
   if (of.role != Role::kWeight) {
     return !HasPartsByName(call.op) && IsOfEqualInputs(event);
   }
   const TensorPair& pair = (*pairs_)[event];
   if (!HasHash(*pair.golden) || !HasHash(*pair.target)) return false;
-  // What is recorded behind gradients may be new; and so may be states, and
-  // what is recorded once it was used.
+  // A weight that is recorded after a gradient that differs may have been
+  // updated. So may a state, or a weight that its op has already used, after
+  // any tensor that differs.
   const auto is_behind = [event](int32_t other) {
     return other != CallTree::kNone && other < event;
   };

@@ -15,7 +15,8 @@ bool IsOutput(Io io) {
   return io == Io::kOutput || io == Io::kGradInput || io == Io::kGradWeight;
 }
 
-// Equal bytes of constants prove nothing.
+// Returns whether equal bytes on another rank prove something. Those of weights
+// and constants do not.
 bool IsTelling(const LogicalTensor& tensor) {
   const Summary& summary = tensor.summary;
   return HasHash(tensor) && tensor.key.io != Io::kWeight &&
@@ -67,7 +68,7 @@ bool RankOrder::Add(const TensorGroup& group) {
     const bool is_sender =
         !message.senders.empty() && message.senders.back().rank == here.rank;
     if (IsOutput(golden.key.io) && (is_first || is_sender)) {
-      // Of several outputs with these bytes, the rank sent the last one.
+      // If a rank has several outputs with these bytes, it sent the last one.
       if (is_sender) message.senders.pop_back();
       message.senders.push_back(here);
       tensor.sent = number;
@@ -79,10 +80,10 @@ bool RankOrder::Add(const TensorGroup& group) {
   return true;
 }
 
-// Follows shared moments and messages from rank to rank. All of a rank is
-// certainly behind the first of its positions that is reached. If a rank is
-// reached at an earlier position than before, only the stretch between the two
-// is new, so every position is scanned once.
+// Follows shared moments and messages from rank to rank. Everything on a rank
+// after its first position that is reached is certainly after `from`. If a rank
+// is reached again at an earlier position, only the tensors between the two
+// positions are new, so each tensor is scanned once.
 std::map<int32_t, int32_t> RankOrder::PositionsFrom(Moment from) const {
   std::map<int32_t, int32_t> reached;
   std::vector<std::pair<Moment, int32_t>> to_scan;

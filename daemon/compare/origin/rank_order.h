@@ -11,47 +11,60 @@
 
 namespace msitd::compare {
 
-// Tensors of a token, over all ranks, that are put in order. A rank that would
-// exceed this stays without one. Bounds the memory to some 60 MiB.
+// Maximum number of tensors of a token, over all ranks, that are ordered. Ranks
+// that would exceed it are left out. Limits the memory to about 60 MiB.
 inline constexpr size_t kOrderedTensorsMax = size_t{1} << 18;
 
-// What happened before what on several ranks at one token, as far as the golden
-// run shows. Within a rank, sequence is the order. Between ranks, equal bytes
-// tell. Tensors of one name that have equal bytes on several ranks are one
-// moment of all of them, like the result of a collective. A tensor that one
-// rank first has as an output, and another first as an input, was sent from the
-// one to the other.
+// Determines which tensors of different ranks were computed before which, at
+// one token of the golden run.
+//
+// Sequence numbers order the tensors of one rank, but not those of different
+// ranks. The communication between ranks would, but is not recorded. It does
+// leave equal bytes on several ranks, and these show a partial order:
+//
+// - Tensors of one name that have equal bytes on several ranks are one moment
+//   of all these ranks, such as the result of a collective.
+// - If a tensor occurs first as an output on one rank, and first as an input on
+//   another rank, the first rank sent it to the second.
+//
+// Equal bytes of constants prove nothing and are ignored. Tensors whose order
+// these rules do not show are concurrent.
 //
 // Thread-compatible.
 class RankOrder {
  public:
   // Adds the tensors of a rank. The position of a tensor is its index among the
-  // pairs of the group. Returns false if there is no room for them.
+  // pairs of the group. Returns false, and adds nothing, if this would exceed
+  // kOrderedTensorsMax.
   bool Add(const TensorGroup& group);
 
-  // A tensor of a rank.
+  // A tensor, by its rank and its position.
   struct Moment {
     int32_t rank = 0;
     int32_t position = 0;
   };
 
-  // Returns, for every rank that has one, the first position that is `from` or
-  // certainly behind it. Takes time in proportion to the number of tensors.
+  // Returns the first position of each rank that is `from` or certainly after
+  // it. Ranks without such a position are absent. Takes time in proportion to
+  // the number of tensors.
   std::map<int32_t, int32_t> PositionsFrom(Moment from) const;
 
-  // Returns the position of the tensor of `rank` that has the name of that at
-  // `other`; -1 if there is none.
+  // Returns the position of the tensor of `rank` that has the same name as the
+  // tensor at `other`; -1 if there is none.
   int32_t PositionOfName(Moment other, int32_t rank) const;
 
  private:
-  // What ties a tensor to those of other ranks.
+  // The relation of a tensor to those of other ranks.
   struct Tensor {
-    uint64_t name = 0;
-    // Index of its moment in shared_, or -1.
+    uint64_t name = 0;  // Hash of its name.
+    // Index of its moment in shared_; -1 if there is none.
     int32_t shared = -1;
-    // Index of the message that it is in messages_, or -1.
+    // Index in messages_ of the message that this tensor was sent as; -1 if
+    // there is none.
     int32_t sent = -1;
   };
+  // Tensors of several ranks with the same bytes: outputs that were sent, and
+  // inputs that received them.
   struct Message {
     std::vector<Moment> receivers;
     std::vector<Moment> senders;

@@ -9,8 +9,8 @@
 namespace msitd::compare {
 namespace {
 
-// The parts of an op that have no counterpart, without the name of the op:
-// `.a.b`.
+// The names of the unmatched parts of an op, without the name of the op, such
+// as `.a.b`.
 using Parts = std::set<std::string, std::less<>>;
 
 void AddPart(std::string_view op, std::string_view whole, Parts& parts) {
@@ -20,8 +20,8 @@ void AddPart(std::string_view op, std::string_view whole, Parts& parts) {
   }
 }
 
-// Returns the prefix, such as `.0`, that turns every part in `plain` into one
-// in `wrapped`; empty if there is none.
+// Returns the prefix, such as `.0`, that turns each part in `plain` into one in
+// `wrapped`; empty if there is none.
 std::string WrapperOf(const Parts& plain, const Parts& wrapped) {
   if (plain.empty()) return "";
   for (const std::string& candidate : wrapped) {
@@ -54,7 +54,7 @@ std::string Escaped(std::string_view op) {
 
 std::string RewriteHint(const std::vector<TensorPair>& pairs,
                         std::string_view op) {
-  // A shell would end the text at a quote, and a backslash names a group.
+  // In a shell, a quote would end the text. A backslash would refer to a group.
   if (op.find_first_of("'\\") != std::string_view::npos) return "";
   Parts golden;
   Parts target;

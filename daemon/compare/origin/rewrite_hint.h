@@ -9,9 +9,9 @@
 
 namespace msitd::compare {
 
-// Returns the flag of msitctl that pairs the parts of `op`, such as
-// `--rewrite '^root\.0=>root'`, if they are left over in both runs because one
-// run has the op inside a wrapper. Otherwise returns an empty text.
+// Returns a flag of msitctl that pairs the parts of `op`, such as
+// `--rewrite '^root\.0=>root'`. Returns an empty text unless the parts are
+// unmatched in both runs because one run has the op inside a wrapper.
 std::string RewriteHint(const std::vector<TensorPair>& pairs,
                         std::string_view op);
 

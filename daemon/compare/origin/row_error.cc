@@ -15,8 +15,8 @@ double ValueOf(const RowMetrics& metrics, compute::Metric metric) {
   return metrics[static_cast<size_t>(metric)].value_or(0);
 }
 
-// Positions, choices and masks: each is right or wrong. 8-bit integers are
-// quantised numbers.
+// Returns whether the elements of a type are right or wrong, as positions,
+// choices and masks are. Integers of 8 bits are quantized numbers.
 bool IsDiscrete(v1::DType type) {
   switch (type) {
     case v1::D_TYPE_BOOL:
@@ -32,8 +32,8 @@ bool IsDiscrete(v1::DType type) {
   }
 }
 
-// The nl2 of the row or of the channel in the middle, where the norm of the
-// whole hides it; else 0.
+// Returns the median nl2 of the rows or of the channels if the norm of the
+// whole tensor hides it; otherwise 0.
 double HiddenError(const RowMetrics& metrics, double nl2) {
   const double median =
       std::max(ValueOf(metrics, compute::Metric::kRowNl2P50),
@@ -62,9 +62,9 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
   if (IsComplexBesideReal(row)) return kInfinity;
   const bool fails = row.verdict() == v1::FAIL;
   if (!fails && row.verdict() != v1::PASS) return kUnknown;
-  // Copies that differ fail without a counterpart.
+  // A tensor whose copies differ fails without a counterpart.
   if (!row.has_golden() || !row.has_target()) return kUnknown;
-  // A layout that is not right is nobody's fault.
+  // A layout that does not fit is not an error of the run.
   if (fails && !row.layout_hint().empty()) return kUnknown;
   const std::optional<double> nl2 =
       metrics[static_cast<size_t>(compute::Metric::kNl2)];
@@ -74,12 +74,12 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
       ValueOf(metrics, compute::Metric::kNanMismatchCount) > 0 ||
       ValueOf(metrics, compute::Metric::kInfMismatchCount) > 0 ||
       IsDiscrete(row.golden().dtype());
-  // Of what was not read, there are lower bounds at best.
+  // The metrics of a tensor that was not read are lower bounds at best.
   if (row.unread()) return is_all_wrong ? kInfinity : kUnknown;
-  // Shapes that the policy lets differ are measured.
+  // If the policy allows the shapes to differ, the pair was measured.
   if (!mismatches.has_value()) {
     if (!fails) return 0;
-    // Shards that do not make up a tensor have no summary.
+    // Shards that do not form a tensor have no summary.
     const bool is_tensor =
         row.golden().has_nan_count() && row.target().has_nan_count();
     if (!is_tensor) return kUnknown;
@@ -91,19 +91,20 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
   if (nl2.has_value() && std::isfinite(*nl2)) {
     return std::max(*nl2, HiddenError(metrics, *nl2));
   }
-  // Next to zeros any difference is infinitely wrong, however small.
+  // If the golden tensor is zero, the relative error of any difference is
+  // infinite.
   return fails ? kInfinity : 0;
 }
 
 double RoundingErrorOf(v1::DType type) {
   const auto dtype = static_cast<DType>(type);
-  // Integers of 8 bits are quantised values.
+  // Integers of 8 bits are quantized values.
   const bool is_quantised = dtype == DType::kInt8 || dtype == DType::kUint8;
   const int digits = is_quantised ? 4 : InfoOf(dtype).digits;
   if (digits == 0) return 0;
-  // Half a unit in the last place, times what a few steps of an op make of it.
-  // Wide types get more: ops sum many products in them, and round the sum to a
-  // narrow type only once.
+  // The unit roundoff, times a factor for the few roundings of an op. The
+  // factor is larger for wide types: ops sum many products in them, and round
+  // only the sum to a narrow type.
   return std::ldexp(1, -digits + (digits >= 24 ? 5 : 2));
 }
 

@@ -4,28 +4,34 @@
 #include "daemon/compare/judge/row_metrics.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-// How wrong a tensor is, as one number that can be set against that of another.
+// The error of a tensor as a single number, which can be compared with the
+// errors of other tensors.
 namespace msitd::compare {
 
+// If the median error of rows or channels is more than this many times that of
+// the whole tensor, a few large rows or channels hide it.
 inline constexpr double kHiddenMin = 4;
 
-// Returns the error of the target of `row`, which has its verdict:
-//  - `nl2` as a rule;
-//  - the median `nl2` of the rows or of the channels where that is more than
-//    kHiddenMin times as much: then a few that are large hide the others;
-//  - +Inf if a NaN or an infinity has no counterpart, for indices and masks
-//    that differ, and for complex beside real numbers;
-//  - +Inf if the shapes differ, provided that `shapes_count`: otherwise one may
-//    be a piece of the other, and the error is not known;
-//  - 1 if nothing is known but that the row fails;
-//  - NaN if the error is not known, as for rows that were not compared.
+// Returns the error of the target of `row`, which must have its verdict:
+//
+// - `nl2` in general
+// - the median `nl2` of the rows or of the channels if the norm of the tensor
+//   hides it (kHiddenMin)
+// - +Inf if a NaN or an infinity has no counterpart, if indices or masks
+//   differ, and if one side is complex and the other real
+// - +Inf if the shapes differ and `shapes_count` is true. Otherwise one side
+//   can be a piece of the other, and the error is unknown.
+// - 1 if it is only known that the row fails
+// - NaN if the error is unknown, for example because the pair was not compared
 double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
                bool shapes_count);
 
-// True if the row fails by its shape alone, as a shard does beside a whole.
+// Returns whether the row fails and its shapes differ, as those of a shard and
+// a whole tensor do.
 bool FailsByShape(const v1::ComparisonRow& row);
 
-// Returns the error that rounding to `type`, by one op or a few, may make.
+// Returns the error that one op, or a few, can make by rounding to `type`; 0 if
+// the type does not round.
 double RoundingErrorOf(v1::DType type);
 
 }  // namespace msitd::compare
