@@ -16,7 +16,7 @@ namespace {
 
 using storage::TensorInfo;
 
-// A list of ranks in a message goes on with "..." behind so many ranges.
+// After this number of ranges, a list of ranks ends with "...".
 constexpr size_t kRangesShown = 8;
 
 }  // namespace
@@ -86,7 +86,8 @@ bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b) {
   if (HasHash(a) || HasHash(b)) return false;
   const Assembly& left = *a.assembly;
   const Assembly& right = *b.assembly;
-  // The summary of a sum, which a row needs, comes from its bytes.
+  // A row needs the summary of a sum, which requires the bytes even if they are
+  // equal.
   if (left.is_sum() || left.grid != right.grid) return false;
   if (left.lean.has_value() || right.lean.has_value()) {
     return ShardDigest(left) == ShardDigest(right);

@@ -15,14 +15,25 @@
 #include "storage/face/types.h"
 #include "storage/run_ranks.h"
 
-// Tensors that are put together from the shards of several ranks.
+// Whole tensors that are assembled from the shards of several ranks.
+//
+// In a parallel job, a tensor of the model exists only as shards: pieces, terms
+// of a sum, or copies. Two runs with different parallelism can be compared only
+// as whole tensors. An assembly therefore lists the shards of one whole and
+// describes their arrangement; their bytes are joined later, while they are
+// read (daemon/compare/measure). This way a whole that exceeds memory can be
+// compared, and tensors with the same arrangement of shards are equal without
+// being read if the hashes of their shards are.
+//
+// The hash of a whole cannot be computed from those of several shards.
+// Summaries are merged, except for sums, whose summary requires their bytes.
 namespace msitd::compare {
 
-// What is known of the shards of a tensor that does not hold them: see
-// lean_shards.h.
+// The data that remains of the shards of a tensor after they were dropped from
+// memory; see lean_shards.h.
 struct LeanShards {
-  // Of a shard, by which it is found again; the rest of its key is that of the
-  // whole.
+  // The part of the key of a shard that differs from the key of the whole
+  // tensor.
   struct Place {
     int32_t rank = 0;
     std::string device;
@@ -30,49 +41,52 @@ struct LeanShards {
     friend auto operator<=>(const Place&, const Place&) = default;
   };
 
-  // In the order of the grid. Tensors whose shards are in the same places share
-  // them.
+  // In the order of the grid. Tensors with equal lists share one.
   std::shared_ptr<const std::vector<Place>> places;
-  // Of the shapes and hashes of the shards.
+  // Covers the shapes and hashes of the shards.
   ContentHash digest;
-  // If the whole has no bytes: each shard has its bytes, or else its sample.
+  // Each shard has its bytes or its sample. Set only if the whole tensor lacks
+  // bytes.
   bool have_bytes_or_samples = false;
-  // The same: see HasJoinedSample.
+  // The shards have the sample of the whole; see HasJoinedSample. Set only if
+  // the whole tensor lacks bytes.
   bool has_sample = false;
 };
 
-// What a tensor is put together from.
+// The shards of a whole tensor and their arrangement.
 struct Assembly {
-  // What keeps the shards from being one tensor.
+  // Why the shards do not form a tensor:
+  // - kShardsAmiss: there are too few or too many shards.
+  // - kShardsUnfit: their shapes, types or placements contradict each other.
+  // - kUnsupported: joining such shards is not implemented.
   enum class Problem { kNone, kShardsAmiss, kShardsUnfit, kUnsupported };
 
-  std::string layout;        // `concat(0)`; see ComparedTensor.layout.
-  int32_t group_number = 0;  // Number of the group of ranks.
-  // The ranks that have a shard, ascending; see RanksOf.
+  std::string layout;  // See ComparedTensor.layout; for example, `concat(0)`.
+  int32_t group_number = 0;  // See LayoutRules::GroupNumbersOf.
+  // The ranks that have a shard, ascending. One of the two is set; read them by
+  // RanksOf().
   std::vector<int32_t> ranks;
   std::shared_ptr<const std::vector<int32_t>> shared_ranks;
-  // Those whose bytes count, as the grid wants them. `key.run` is empty, and so
-  // are `parts` of more than one.
+  // The shards that the grid consists of, in its order. `key.run` is empty.
+  // `parts` may be empty for a shard of several parts; they are then looked up
+  // before it is read.
   std::vector<storage::TensorInfo> shards;
-  // If it is there, `shards` has only the first of them.
+  // If present, `shards` has only the first shard.
   std::optional<LeanShards> lean;
   ShardGrid grid;
-  // kShardsAmiss: there are too few or too many. kShardsUnfit: their shapes,
-  // types or placements do not go together. kUnsupported: they may, but nobody
-  // here can do it.
   Problem problem = Problem::kNone;
   std::string problem_text;
-  // kShardsAmiss for want of shards alone: the ranks that should have one, as
-  // far as they are looked at (kMissingRowsMax).
+  // The ranks that lack a shard, if the problem is kShardsAmiss only because
+  // shards are missing. At most kMissingRowsMax rows of the mesh are checked.
   std::vector<storage::RankRange> missing;
-  // Of shards that should be copies: which one is not as the first, and how.
-  // Empty if all are equal.
+  // For shards that should be copies: which rank differs from which other rank,
+  // and how. Empty if all copies are equal.
   std::string difference;
-  // The ranks with copies that are not as the most of them, ascending; empty if
-  // no form of the copies has more than half of them.
+  // The ranks whose copies differ from the majority, ascending. Empty if no
+  // more than half of the copies are equal.
   std::vector<int32_t> odd_copies = {};
-  // Of whole copies that differ: of which rank each is, as far as they are
-  // looked at (kCopiesMax).
+  // A copy of the whole tensor. Recorded only if copies differ and there are at
+  // most kCopiesMax.
   struct Copy {
     int32_t rank = 0;
     DType dtype = DType::kUnspecified;
@@ -81,84 +95,91 @@ struct Assembly {
   };
   std::vector<Copy> copies = {};
 
-  // What a row of it says that passes; empty for nothing.
+  // A note for the row of the tensor if the row passes. Empty for none.
   std::string remark;
-  // Of copies that differ: the sum of the elements of all of them.
+  // For copies: the sum of the elements of all copies, by their summaries.
   double sum_of_copies = 0;
-  // Ranks that come later may add shards.
+  // Ranks that join the run later may add shards.
   bool is_open_ended = false;
-  // What it is put together with says how: see fitted_assembly.h. `missing` are
-  // ranks without a shard, `grid` says nothing.
+  // The layout is derived later, from the tensor that this one is compared
+  // with; see fitted_assembly.h. Until then, `missing` lists the ranks without
+  // a shard, and `grid` is unset.
   bool awaits_fit = false;
 
-  // Elements must be added to know the tensor.
+  // Returns whether the elements of the shards must be added.
   bool is_sum() const { return grid.is_sum; }
 };
 
-// A tensor as a comparison sees it: one of a rank, or one that is put together.
-// Of the latter, the key is that of the first shard; all else is of the whole,
-// or of the first shard if there is a problem.
+// A tensor as a comparison uses it: a tensor of one rank, or a whole that is
+// assembled from shards. The key of a whole is that of its first shard. The
+// other fields describe the whole or, if the assembly has a problem, its first
+// shard.
 struct LogicalTensor : storage::TensorInfo {
-  // Null for a tensor of a rank. Shared with copies of this.
+  // Null for a tensor of one rank. Copies of this object share the assembly.
   std::shared_ptr<const Assembly> assembly;
-  // False if `summary` is not that of the whole: of sums, which no index has,
-  // and where there is a problem.
+  // Whether `summary` is that of the whole. It is not for sums, whose summary
+  // is not in an index, and for assemblies with a problem.
   bool knows_summary = true;
 
-  // What stands for its rank: see LayoutRules::GroupNumbersOf.
+  // The number that represents its rank in a comparison; see
+  // LayoutRules::GroupNumbersOf.
   int32_t group_number() const {
     return assembly ? assembly->group_number : key.rank;
   }
 };
 
-// Puts together the shards of one tensor: at least one, ascending by rank. By a
-// rule all are on the mesh of `placed`; else each names that mesh, and `placed`
-// is what one of them says. `ranks` are those of the run. Takes time in
-// proportion to the number of shards.
+// Assembles the shards of one tensor. `shards` are at least one, ascending by
+// rank. If `placed` is a rule, its mesh contains all of them. Otherwise
+// `placed` is the placement that one of them recorded, and the others should
+// have recorded the same. `ranks` are those of the run. Time is proportional to
+// the number of shards.
 LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
                        RankCount ranks,
                        std::vector<storage::TensorInfo> shards);
 
-// The same for copies, of whatever ranks have one; so more may come. So many
-// ranks have recorded something that is told of if it is not as many.
+// Assembles copies from any ranks. Other ranks may add copies later. If fewer
+// than `rank_count` ranks have a copy, the remark says so.
 LogicalTensor AssembleCopies(int32_t group_number, size_t rank_count,
                              std::vector<storage::TensorInfo> copies);
 
-// The ranks that have a shard, ascending.
+// Returns the ranks that have a shard, ascending.
 std::span<const int32_t> RanksOf(const Assembly& assembly);
 
-// What a tensor is made of: its shards, or itself. Of a lean assembly, the
-// first.
+// Returns the shards of a tensor, or the tensor itself if it is not assembled.
+// For a lean assembly, returns only the first shard.
 std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor);
 
-// False if something keeps the shards of `tensor` from being one.
+// Returns whether `tensor` can be compared: its shards form a tensor, or it is
+// not assembled.
 bool HasAllShards(const LogicalTensor& tensor);
 
-// More copies are not told apart by their counterpart.
+// Maximum number of copies that are kept for WrongCopies().
 inline constexpr size_t kCopiesMax = 4096;
 
-// Returns the ranks with copies that are wrong, ascending; empty if that is not
-// known. If some of the copies are equal to the counterpart, the others are
-// wrong. Else those are that are not as the most of them.
+// Returns the ranks with wrong copies, ascending; empty if they cannot be
+// determined. If some copies are equal to the counterpart, all others are
+// wrong. Otherwise the copies that differ from the majority are wrong.
 std::vector<int32_t> WrongCopies(const Assembly& assembly,
                                  const LogicalTensor* counterpart);
 
-// True if `tensor.hash` is that of its bytes.
+// Returns whether `tensor.hash` is the hash of its bytes.
 bool HasHash(const LogicalTensor& tensor);
 
-// True if hashes prove that both have the same bytes. They have equal shapes.
+// Returns whether hashes prove that two tensors of equal shapes have equal
+// bytes.
 bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b);
 
-// Returns the rank whose shard has `element` of a tensor. Nothing for a tensor
-// that is not joined, for a sum, to which all ranks add, and where the shards
-// are not held (lean_shards.h).
+// Returns the rank whose shard contains `element` of a tensor. Returns nothing
+// if the tensor is not concatenated, is a sum, to which all ranks contribute,
+// or does not have its shards in memory (lean_shards.h).
 std::optional<int32_t> RankOfElement(const LogicalTensor& tensor,
                                      uint64_t element);
 
-// `concat(0) of ranks 0-3`; for messages.
+// Returns text for messages, such as `concat(0) of ranks 0-3`.
 std::string AssemblyText(const Assembly& assembly);
 
-// `0-3,5`, from ascending ranks; not longer than a few dozen bytes.
+// Returns text such as `0-3,5` for ascending ranks. The text is cut off after a
+// few ranges.
 std::string RanksText(std::span<const int32_t> ranks);
 std::string RanksText(std::span<const storage::RankRange> ranks);
 

@@ -21,17 +21,18 @@ using Shape = std::vector<int64_t>;
 
 constexpr std::string_view kLayout = "fit";
 
-// How the shards of one side may be a tensor.
+// One possible interpretation of the shards of one side.
 struct Way {
-  Shape shape;             // Of the tensor.
-  std::optional<int> dim;  // Pieces along it; nothing: copies.
+  Shape shape;             // Shape of the whole tensor.
+  std::optional<int> dim;  // Pieces along this dimension, or copies if absent.
 };
 
 bool AwaitsFit(const LogicalTensor& tensor) {
   return tensor.assembly != nullptr && tensor.assembly->awaits_fit;
 }
 
-// The shape of the pieces, joined along `dim`; nothing if they cannot be.
+// Returns the shape of the pieces concatenated along `dim`, or nothing if they
+// cannot be.
 std::optional<Shape> JoinedShape(std::span<const TensorInfo> pieces, int dim) {
   const auto at = static_cast<size_t>(dim);
   Shape out = pieces.front().shape;
@@ -47,7 +48,8 @@ std::optional<Shape> JoinedShape(std::span<const TensorInfo> pieces, int dim) {
   return out;
 }
 
-// Copies first, then pieces along each dimension.
+// Returns the possible interpretations: copies first, then pieces along each
+// dimension.
 std::vector<Way> WaysOf(const LogicalTensor& tensor) {
   if (!AwaitsFit(tensor)) return {{tensor.shape, std::nullopt}};
   const std::span<const TensorInfo> shards = tensor.assembly->shards;
@@ -66,8 +68,9 @@ std::vector<Way> WaysOf(const LogicalTensor& tensor) {
   return out;
 }
 
-// True if the elements come in the same order: the last dimensions are equal,
-// and those before them make as many. Tools drop and add dimensions there.
+// Returns whether two shapes have their elements in the same order: their last
+// dimensions are equal, and the dimensions before them have equal products.
+// Tools often add or drop leading dimensions.
 bool IsSame(const Shape& a, const Shape& b) {
   const size_t last = std::min(a.size(), b.size());
   const size_t equal = last == 0 ? 0 : last - 1;
@@ -85,8 +88,9 @@ bool AreCopies(std::span<const TensorInfo> shards) {
   });
 }
 
-// Pieces of two sides that are cut in the same way look as copies do. Each
-// belongs to the one at its place, whichever way they are cut.
+// Returns whether both sides have pieces that are cut in the same way. Their
+// sizes do not distinguish them from copies. Each piece is then compared with
+// the piece of the same rank, so that the dimension of the cut does not matter.
 bool AreCutAlike(const LogicalTensor& golden, const LogicalTensor& target) {
   if (!AwaitsFit(golden) || !AwaitsFit(target)) return false;
   const auto& goldens = golden.assembly->shards;
@@ -162,7 +166,7 @@ LogicalTensor Unfit(const Assembly& waiting, bool needs_all) {
   return std::move(joiner).Finish();
 }
 
-// Nothing: no way is known.
+// `way` is absent if no interpretation matches.
 void Settle(const std::optional<Way>& way, LogicalTensor& tensor) {
   if (!AwaitsFit(tensor)) return;
   const std::shared_ptr<const Assembly> waiting = tensor.assembly;

@@ -80,8 +80,8 @@ absl::Status CheckSections(const v1::Layout& layout, const std::string& field) {
   return absl::OkStatus();
 }
 
-// `concat(0)`, `concat(0,32:8:8)`, `zigzag(1)`, `sum`, `replicated`, `pick(1)`,
-// `fit`.
+// Returns the text of a layout, such as `concat(0)`, `concat(0,32:8:8)`,
+// `zigzag(1)`, `sum`, `replicated`, `pick(1)` or `fit`.
 std::string TextOf(const v1::Layout& layout) {
   switch (layout.kind()) {
     case v1::Layout::CONCAT:
@@ -102,7 +102,7 @@ std::string TextOf(const v1::Layout& layout) {
   }
 }
 
-// Says in the language of placements what a checked message says.
+// Translates a valid message into a placement with a rule.
 void Compile(const v1::Layout& layout, Layout& out) {
   out.rule.text = TextOf(layout);
   switch (layout.kind()) {
@@ -241,7 +241,8 @@ void LayoutRules::AddGroupNumbersOf(int32_t first, int32_t last,
 std::optional<RankRange> LayoutRules::RanksNeeded(const Layout& rule,
                                                   int32_t group_number,
                                                   RankCount ranks) {
-  // Ranks that stand for themselves have numbers where a group has none.
+  // Tensors without a rule use their rank as group number, and a rule for all
+  // ranks has no such group.
   if (rule.group_size == 0 && (group_number != 0 || ranks.count == 0)) {
     return std::nullopt;
   }

@@ -18,82 +18,90 @@
 
 namespace msitd::compare {
 
-// More rules for one run are refused.
+// Maximum number of layout rules for one run.
 inline constexpr int kLayoutsMax = 256;
 
-// More sections of a shard, and longer ones, are refused.
+// Maximum number of sections of a shard, and maximum relative length of one.
 inline constexpr int kSectionsMax = 16;
 inline constexpr int32_t kSectionMax = 65'536;
 
-// A rule of the user for the shards of some ops: the placement that they would
-// have told themselves, but for the ranks. See msitd.v1.Layout.
+// A layout rule of the user for the shards of some ops. It describes the shards
+// as a recorded placement would, except for their ranks. See msitd.v1.Layout.
 struct Layout {
   std::string op_pattern;
-  Io io = Io::kUnspecified;  // kUnspecified: all.
+  Io io = Io::kUnspecified;  // kUnspecified: all sides.
   std::optional<std::string> index;
-  // Not for tensors that say themselves how they lie.
+  // The rule does not apply to tensors that have a recorded placement.
   bool unless_placed = false;
 
-  int32_t group_size = 0;  // 0: all ranks.
-  // What is along the ranks of a group, without their number.
+  // Number of consecutive ranks in a group. 0: all ranks of the run.
+  int32_t group_size = 0;
+  // How a tensor is distributed over the ranks of a group. The size is set by
+  // PlacedOn().
   Placement::MeshDim dim = {};
   PlacementRule rule = {};
 
-  // The number of the group that a rank is in.
+  // Returns the number of the group that contains `rank`.
   int32_t GroupOf(int32_t rank) const {
     return group_size == 0 ? 0 : rank / group_size;
   }
 
-  // How the tensors of a group lie, in a run of `rank_count` ranks, of which
-  // the group has some.
+  // Returns the distribution of a tensor over the ranks of a group.
+  // `rank_count` is the number of ranks of the run; the group need not have all
+  // of its ranks.
   PlacedMesh PlacedOn(int32_t group, int32_t rank_count) const;
 };
 
-// The layouts of one run.
+// The layout rules of one run. The first rule that matches a tensor applies.
 //
 // Immutable, hence thread-safe.
 class LayoutRules {
  public:
-  // No op has a layout.
+  // Creates rules that match no tensor.
   LayoutRules() = default;
 
-  // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message begins with the
-  // field: `matching.golden_layouts[0].dim: ...`.
+  // Errors: INVALID_ARGUMENT with FIELD_INVALID. The message begins with the
+  // invalid field: `matching.golden_layouts[0].dim: ...`.
   static absl::StatusOr<LayoutRules> Create(
       const google::protobuf::RepeatedPtrField<v1::Layout>& layouts,
       const std::string& field);
 
   bool empty() const { return rules_.empty(); }
-  // True if no op is without a layout.
+  // Returns whether every tensor matches a rule.
   bool takes_all() const { return takes_all_; }
-  // True if a rule leaves it to the sizes of both sides: see fitted_assembly.h.
+  // Returns whether a rule derives layouts from the sizes of both sides; see
+  // fitted_assembly.h.
   bool has_fit() const { return has_fit_; }
 
-  // The first rule for this op, io and index; null if there is none. Lives as
-  // long as the rules. `is_placed`: the tensor says itself how it lies.
+  // Returns the first rule for this op, io and index, or null if there is none.
+  // The rule lives as long as this object. `is_placed`: the tensor has a
+  // recorded placement.
   const Layout* Find(const TensorKey& key, bool is_placed) const;
 
-  // The group numbers that tensors of a rank may have: those of its groups, and
-  // the rank itself unless a rule takes everything. Ascending.
+  // Returns the group numbers that tensors of a rank may have, in ascending
+  // order. These are the numbers of its groups and, unless the rules match
+  // every tensor, the rank itself for tensors without a rule.
   std::vector<int32_t> GroupNumbersOf(int32_t rank) const;
 
-  // Appends the same of several ranks in a row, as ranges in any order.
+  // Appends the group numbers of the consecutive ranks from `first` to `last`,
+  // as ranges in any order.
   void AddGroupNumbersOf(int32_t first, int32_t last,
                          std::vector<storage::RankRange>& out) const;
 
-  // The ranks of which tensors with this rule and number are made; nothing if
-  // there are none.
+  // Returns the ranks whose shards form the tensors with this rule and group
+  // number, or nothing if there are no such ranks.
   static std::optional<storage::RankRange> RanksNeeded(const Layout& rule,
                                                        int32_t group_number,
                                                        RankCount ranks);
 
-  // The ranks of which tensors of that number are made, or will be; they may
-  // overlap.
+  // Returns the ranks whose shards form the tensors with this group number, now
+  // or later. The ranges may overlap.
   std::vector<storage::RankRange> RanksNeeded(int32_t group_number,
                                               RankCount ranks) const;
 
  private:
-  // A rule that takes everything is the last one; none can come behind it.
+  // Only the last rule can match every tensor, because Create() refuses rules
+  // after it.
   std::vector<Layout> rules_;
   bool takes_all_ = false;
   bool has_fit_ = false;

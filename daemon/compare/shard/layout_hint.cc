@@ -15,14 +15,15 @@ struct Cut {
   int64_t count = 0;
 };
 
-// How `whole` is cut into pieces of the shape of `piece`.
+// Returns how a tensor of shape `whole` is cut into pieces of shape `piece`, or
+// nothing if it is not cut along exactly one dimension.
 std::optional<Cut> CutOf(const std::vector<int64_t>& whole,
                          const std::vector<int64_t>& piece) {
   if (whole.size() != piece.size()) return std::nullopt;
   std::optional<Cut> out;
   for (size_t i = 0; i < whole.size(); ++i) {
     if (whole[i] == piece[i]) continue;
-    // Nothing is no piece, and is not cut.
+    // A tensor without elements is not considered to be cut.
     const bool has_elements = piece[i] != 0 && whole[i] != 0;
     if (out.has_value() || !has_elements || whole[i] % piece[i] != 0) {
       return std::nullopt;
@@ -32,7 +33,8 @@ std::optional<Cut> CutOf(const std::vector<int64_t>& whole,
   return out;
 }
 
-// Up to the layout; empty for names at which shells would end the text.
+// Returns the flag up to the layout. Returns an empty string for names with a
+// single quote, which would end the quoted argument in a shell.
 std::string PlaceOf(std::string_view flag, const TensorKey& key) {
   if (key.op.find('\'') != std::string::npos ||
       key.index.find('\'') != std::string::npos) {
@@ -41,14 +43,14 @@ std::string PlaceOf(std::string_view flag, const TensorKey& key) {
   return fmt::format("{} '{}@{}/{}=", flag, key.op, IoName(key.io), key.index);
 }
 
-// Sums of summaries are this near, for an element and for all, if only rounding
-// makes a difference.
+// Relative tolerances of sums, for all elements together and for one element.
+// Sums that differ only by rounding are within them.
 constexpr double kSumError = 1e-4;
 constexpr double kElementError = 1e-2;
 
-// What ranks keep across calls: copies of it have to be equal, whatever they
-// add up to. An accumulated gradient that was never reduced adds up to that of
-// one rank, and that is the fault.
+// Returns whether copies on all ranks must be equal, regardless of their sum.
+// An accumulated gradient that was never reduced would add up to the gradient
+// of a single rank, and a hint to add the copies would hide that error.
 bool MustAgree(Io io) { return io == Io::kWeight || io == Io::kState; }
 
 bool IsSum(const LogicalTensor& copies, const LogicalTensor& other) {

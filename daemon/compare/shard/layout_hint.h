@@ -8,26 +8,30 @@
 
 namespace msitd::compare {
 
-// How many ranks each run has.
+// The number of ranks of each run.
 struct RankCounts {
   RankCount golden;
   RankCount target;
 };
 
-// For two tensors of different shapes, of which one may be a piece of the
-// other: the flag of msitctl with a layout that puts the pieces together,
-// `--target-layout 'op@output/0=concat(-1)/2'`. Empty if one side is not longer
-// along one dimension by a factor that the ranks of the other can be grouped
-// by, or if the piece is made of pieces already.
+// Returns the flag of msitctl with a layout that joins the pieces of a tensor,
+// such as `--target-layout 'op@output/0=concat(-1)/2'`. It is meant for two
+// tensors of different shapes, one of which may be a piece of the other.
+// Returns an empty string if the piece is itself assembled from several shards.
+// It is also empty unless one tensor is longer than the other along exactly one
+// dimension, by a factor that divides the number of ranks of the run with the
+// piece.
 std::string LayoutHint(const LogicalTensor& golden, const LogicalTensor& target,
                        const RankCounts& ranks);
 
-// For two tensors of equal shapes, of which one is made of copies that differ:
-// the same with `=sum`, if the elements of all copies add up to those of the
-// other tensor as far as their summaries tell, and those of the first do not.
-// Who takes it no longer checks that the copies are equal. So there is none for
-// weights and states, such as accumulated gradients and those of optimizers,
-// which ranks must agree on.
+// Returns such a flag with the layout `sum`, for two tensors of equal shapes,
+// one of which consists of copies that differ. According to their summaries,
+// the elements of all copies must add up to those of the other tensor, and
+// those of the first copy must not. Otherwise returns an empty string.
+//
+// With this layout, copies are no longer required to be equal. There is
+// therefore no hint for weights and states, such as accumulated gradients and
+// states of optimizers, which must be equal on all ranks.
 std::string SumHint(const LogicalTensor& golden, const LogicalTensor& target);
 
 }  // namespace msitd::compare

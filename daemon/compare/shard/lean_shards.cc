@@ -37,7 +37,7 @@ std::shared_ptr<const List> Shared(
   return found->second;
 }
 
-// `shards` have each its place.
+// `assembly` still has all its shards.
 LeanShards Describe(const Assembly& assembly, bool has_bytes) {
   LeanShards out;
   out.digest = DigestOf(assembly.shards);
@@ -58,7 +58,7 @@ void LeanTable::MakeLean(LogicalTensor& tensor) {
   if (tensor.assembly == nullptr) return;
   MSITD_CHECK(tensor.assembly.use_count() == 1);
   MSITD_CHECK(!tensor.assembly->awaits_fit);
-  // It was made to be changed: see ShardJoiner::Finish.
+  // The object is not const; see ShardJoiner::Finish.
   auto& assembly = const_cast<Assembly&>(*tensor.assembly);
   assembly.shared_ranks = Shared(std::exchange(assembly.ranks, {}), ranks_);
   if (assembly.shards.size() == 1) return;
@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<TensorInfo>> LoadShards(const LogicalTensor& tensor,
     selector.ranks.push_back(place.rank);
   }
   selector.tokens = {{key.token, key.token}};
-  // As a pattern it may match others.
+  // The op is used as a pattern here, which may also match other ops.
   selector.op_patterns = {key.op};
   selector.ios = {key.io};
   selector.kinds = {tensor.kind};

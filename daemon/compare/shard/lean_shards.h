@@ -12,39 +12,42 @@
 #include "protos/base/summary.h"
 #include "storage/face/run_reader.h"
 
-// Tensors of more shards than memory may hold: the shards are looked at when
-// the tensor is put together, and looked up again when its bytes are read.
+// Tensors with more shards than memory can hold. A comparison of runs with
+// thousands of ranks has many tensors, each with thousands of shards. The
+// shards are examined when the tensor is assembled and are then dropped. If the
+// bytes of the tensor are read later, the shards are loaded again from the
+// index of the run. This saves memory at the cost of a second scan for each
+// tensor that hashes cannot decide.
 namespace msitd::compare {
 
-// Makes the tensors of one group lean.
+// Makes the tensors of one group lean, and shares their lists of ranks.
 //
 // Thread-compatible.
 class LeanTable {
  public:
-  // Drops the shards of `tensor` but for the first, if it has several and they
-  // make a tensor. Nobody else has its assembly yet, which does not await a
-  // fit.
+  // Drops all shards of `tensor` except for the first, if it has several. The
+  // assembly must not be shared yet, and must not await a fit.
   void MakeLean(LogicalTensor& tensor);
 
  private:
   using Places = std::vector<LeanShards::Place>;
   using Ranks = std::vector<int32_t>;
 
-  // Most tensors of a group have one of a few lists.
+  // Most tensors of a group have one of a few lists, which they share.
   std::map<Places, std::shared_ptr<const Places>> places_;
   std::map<Ranks, std::shared_ptr<const Ranks>> ranks_;
 };
 
-// A digest of the shapes and hashes of the shards, in their order.
+// Returns a digest of the shapes and hashes of the shards, in their order.
 ContentHash ShardDigest(const Assembly& assembly);
 
-// How many shards it has, in memory or not.
+// Returns the number of shards, whether or not they are in memory.
 size_t ShardCount(const Assembly& assembly);
 
-// Looks up the shards of a lean tensor of `run`.
+// Loads the shards of a lean tensor from `run`.
 //
-// Errors: NOT_FOUND for one that is not there any more, DATA_LOSS if they are
-// others than before; those of the reader and of `stop`.
+// Errors: NOT_FOUND if a shard does not exist any more, DATA_LOSS if the shards
+// have changed; those of the reader and of `stop`.
 absl::StatusOr<std::vector<storage::TensorInfo>> LoadShards(
     const LogicalTensor& tensor, storage::RunReader& run,
     storage::StopCheck stop);

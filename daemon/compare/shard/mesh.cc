@@ -17,7 +17,8 @@ Mesh::Mesh(const Placement& placement)
     const Placement::MeshDim& dim = placement.dims[i];
     if (dim.size == 1) continue;
     dims_.push_back({dim.size, dim.stride, i});
-    // No rank is there twice, so there are no more than ranks.
+    // The ranks of a mesh are distinct, so that the product is at most kRankMax
+    // + 1.
     size_ *= dim.size;
     last_rank_ += (dim.size - 1) * dim.stride;
   }
@@ -44,7 +45,7 @@ std::optional<Mesh::Index> Mesh::IndexOf(int32_t rank) const {
   int32_t rest = rank - first_;
   if (rest < 0) return std::nullopt;
   for (const Dim& dim : dims_) {
-    // All smaller strides together do not reach as far as this one.
+    // The extent of all smaller strides is below this stride.
     const int32_t index = rest / dim.stride;
     if (index >= dim.size) return std::nullopt;
     out[dim.number] = index;
@@ -57,7 +58,7 @@ std::optional<Mesh::Index> Mesh::IndexOf(int32_t rank) const {
 int32_t Mesh::FindGroupNumber() const {
   int32_t group_number = 0;
   int32_t number_step = 1;
-  // Meshes of this form fill blocks of so many ranks.
+  // Number of consecutive ranks that meshes of this form fill together.
   int32_t block = 1;
   for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
     if (dim->stride % block != 0 || first_ / dim->stride % dim->size != 0) {

@@ -18,14 +18,15 @@ namespace {
 using storage::TensorInfo;
 using Kind = Placement::Kind;
 
-// Where each shard of a placement goes.
+// Maps the shards of a placement to their positions in the grid.
 class Arrangement {
  public:
   explicit Arrangement(const PlacedMesh& placed) {
     const std::vector<Placement::MeshDim>& dims = placed.placement.dims;
     for (size_t i = 0; i < dims.size(); ++i) {
       const Placement::MeshDim& dim = dims[i];
-      // Along a single rank the tensor is whole, whatever it says of itself.
+      // A recorded dimension of a single rank neither cuts the tensor nor adds
+      // to it, even if it is sharded or partial.
       if (dim.size == 1 && !placed.rule.has_value()) continue;
       const auto size = static_cast<size_t>(dim.size);
       if (dim.kind == Kind::kSharded) axes_[dim.tensor_dim].Add(i, size);
@@ -47,7 +48,8 @@ class Arrangement {
     }
   }
 
-  // A rule may count dimensions of the tensor from the last one.
+  // In grid(), dimensions of a rule may be negative. GridOf() resolves them for
+  // a tensor of `dim_count` dimensions.
   const ShardGrid& grid() const { return grid_; }
   ShardGrid GridOf(size_t dim_count) const {
     ShardGrid out = grid_;
@@ -57,10 +59,12 @@ class Arrangement {
     return out;
   }
   bool has_only_copies() const { return !grid_.is_sum && grid_.axes.empty(); }
-  // A reduction that is not put together; empty if there is none.
+  // A reduction other than a sum, which is not supported; empty if there is
+  // none.
   const std::string& other_reduction() const { return other_reduction_; }
 
-  // The number of the shard in the order of the grid. Copies have the same.
+  // Returns the number of a shard in the order of the grid. Copies have equal
+  // numbers.
   size_t NumberOf(const Mesh::Index& index) const {
     size_t out = terms_.IndexOf(index);
     for (const auto& [dim, cuts] : axes_) {
@@ -69,7 +73,8 @@ class Arrangement {
     return out;
   }
 
-  // `concat(0)`, `sum of concat(1)`, `replicated`.
+  // Returns the layout, such as `concat(0)`, `sum of concat(1)` or
+  // `replicated`.
   std::string Text() const {
     std::string out = text_;
     if (!out.empty()) return out;
@@ -87,7 +92,8 @@ class Arrangement {
   }
 
  private:
-  // Dimensions of the mesh that do the same, the first one coarsest.
+  // Dimensions of the mesh that cut the tensor along the same dimension, or
+  // that add terms. The first one varies slowest.
   struct Cuts {
     std::vector<size_t> mesh_dims;
     std::vector<size_t> sizes;
@@ -111,10 +117,10 @@ class Arrangement {
   std::map<int, Cuts> axes_;  // By dimension of the tensor.
   ShardGrid grid_;
   std::string other_reduction_;
-  std::string text_;  // Of a rule.
+  std::string text_;  // The text of the rule, if there is one.
 };
 
-// The ranks of the mesh that none of `ranks`, which ascend, is.
+// Returns the ranks of the mesh that are not in `ranks`, which ascend.
 std::vector<storage::RankRange> MissingRanks(const Mesh& mesh,
                                              std::span<const int32_t> ranks) {
   std::vector<storage::RankRange> out;
@@ -133,7 +139,8 @@ std::vector<storage::RankRange> MissingRanks(const Mesh& mesh,
   return out;
 }
 
-// What the shards say fits what is known of the run.
+// Requires that the placements of the shards are equal and match the ranks of
+// the run.
 bool CheckPlacements(const PlacedMesh& placed, RankCount ranks,
                      ShardJoiner& joiner) {
   const TensorInfo& first = joiner.shards().front();
@@ -174,7 +181,7 @@ bool CheckKinds(const Arrangement& arrangement, ShardJoiner& joiner) {
   });
 }
 
-// Leaves out the shards of all ranks but one.
+// Uses only the shard of one rank.
 void Pick(int32_t rank, ShardJoiner& joiner) {
   std::vector<TensorInfo> picked;
   std::copy_if(joiner.shards().begin(), joiner.shards().end(),
@@ -194,7 +201,7 @@ void Pick(int32_t rank, ShardJoiner& joiner) {
   if (joiner.CheckOverlap()) joiner.JoinFirst();
 }
 
-// Puts each shard where it goes.
+// Joins the shards of a mesh in the order of the grid.
 void Arrange(const Arrangement& arrangement, const Mesh& mesh,
              ShardJoiner& joiner) {
   std::map<size_t, std::vector<const TensorInfo*>> arranged;
@@ -202,13 +209,13 @@ void Arrange(const Arrangement& arrangement, const Mesh& mesh,
     arranged[arrangement.NumberOf(*mesh.IndexOf(shard.key.rank))].push_back(
         &shard);
   }
-  // Those that are there may differ whatever is missing.
+  // Copies are compared even if other shards are missing.
   for (const auto& [number, copies] : arranged) joiner.CompareCopies(copies);
   if (!joiner.CheckMissing(MissingRanks(mesh, joiner.ranks())) ||
       !CheckKinds(arrangement, joiner)) {
     return;
   }
-  // All ranks of the mesh have a shard, so every number is met.
+  // Every rank of the mesh has a shard, so that no number is missing.
   std::vector<TensorInfo> shards_of_grid;
   shards_of_grid.reserve(arranged.size());
   for (const auto& [number, copies] : arranged) {
@@ -219,7 +226,7 @@ void Arrange(const Arrangement& arrangement, const Mesh& mesh,
   joiner.Join(arrangement.GridOf(dim_count));
 }
 
-// Puts together what no layout cuts: values, of which each rank has all.
+// Joins values, which no layout cuts: each rank has the complete value.
 void JoinValues(const Mesh& mesh, ShardJoiner& joiner) {
   joiner.CompareCopies();
   if (joiner.CheckOverlap() &&
@@ -228,7 +235,7 @@ void JoinValues(const Mesh& mesh, ShardJoiner& joiner) {
   }
 }
 
-// A value has no sizes.
+// A value has no sizes to derive a layout from, and is treated as copies.
 LogicalTensor FitOrCopies(const Mesh& mesh, int32_t group_number,
                           std::vector<TensorInfo> shards) {
   if (IsValue(shards.front().kind)) {
@@ -272,7 +279,7 @@ LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
                 "statistics of shards are not put together");
     return std::move(joiner).Finish();
   }
-  // Whatever is missing, or there twice.
+  // Copies are compared even if some are missing or occur twice.
   if (arrangement.has_only_copies()) joiner.CompareCopies();
   if (arrangement.has_only_copies() && has_rule) joiner.AddUpCopies();
   if (joiner.CheckOverlap()) Arrange(arrangement, placed.mesh, joiner);

@@ -11,29 +11,29 @@
 
 namespace msitd::compare {
 
-// Where each element of the sample (protos/base/sample.h) of a term of a grid
-// lies. The shards are those of the term.
+// Maps the sample of a term of a grid (protos/base/sample.h) to the shards of
+// this term: for each shard, the elements that are in the sample of the whole.
 class SamplePlaces {
  public:
   struct Place {
-    size_t number;     // In the sample of the whole.
-    uint64_t element;  // Of the shard.
+    size_t number;     // Number of the element in the sample of the whole.
+    uint64_t element;  // Number of the element in the shard.
   };
 
   SamplePlaces(const ShardGrid& grid,
                std::span<const storage::TensorInfo> shards);
 
-  // By shard; elements ascend.
+  // One list for each shard, by ascending element.
   const std::vector<std::vector<Place>>& places() const { return places_; }
 
  private:
   std::vector<std::vector<Place>> places_;
 };
 
-// True if what is kept of `shards`, which fit into the grid, has the whole
-// sample. A shard with bytes has all its elements. A shard with a sample alone
-// has every step-th one; whether those are the ones needed depends on the step
-// of the whole and on how the shards are cut.
+// Returns whether the sample of the whole can be formed from the recorded data
+// of `shards`, which match the grid. A shard with bytes has all its elements. A
+// shard with only a sample has every n-th one; whether they are sufficient
+// depends on the step of the whole and on the cuts between the shards.
 bool HasJoinedSample(const ShardGrid& grid,
                      std::span<const storage::TensorInfo> shards);
 

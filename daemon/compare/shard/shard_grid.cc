@@ -21,7 +21,7 @@ std::vector<ShardStretch> StretchesOf(const ShardGrid::Axis& axis,
       const size_t shard =
           axis.is_zigzag && section == 1 ? axis.count - 1 - i : i;
       const int64_t unit = lengths[shard] / total;
-      // Without sections a length is itself, of whatever it is a multiple.
+      // Without sections, the unit of a shard is its length.
       out.push_back({shard, before * unit, sections[section] * unit});
     }
     before += sections[section];

@@ -8,33 +8,39 @@
 
 namespace msitd::compare {
 
-// A stretch of a tensor along an axis, and where it lies in a shard.
+// A contiguous range of a tensor along one axis of its grid, and its position
+// in the shard that holds it.
 struct ShardStretch {
-  size_t shard = 0;  // Along the axis.
+  size_t shard = 0;  // Number of the shard along the axis.
   int64_t begin = 0;
   int64_t length = 0;
 };
 
-// Which shards make a tensor, and how: terms that are added, each of them a
-// grid of shards that are joined. Shards come term by term, in a term with the
-// last axis counting first.
+// How shards form a whole tensor. The tensor is a sum of terms, and each term
+// is a grid of shards that are concatenated along the axes.
+//
+// The shards of a grid are listed term by term. Within a term, the number along
+// the last axis varies fastest.
 struct ShardGrid {
   struct Axis {
-    int dim = 0;       // Of the tensor.
-    size_t count = 1;  // Shards along it.
-    // The lengths of the sections of each shard, in proportion: in the tensor
-    // the first sections of all shards come first. None: each is one.
+    int dim = 0;       // Dimension of the tensor.
+    size_t count = 1;  // Number of shards along the axis.
+    // The relative lengths of the sections that each shard consists of. The
+    // tensor has the first sections of all shards, then all second sections,
+    // and so on. Empty if each shard is a single section.
     std::vector<int64_t> sections = {};
-    // The second of two sections come in the reverse order of the shards.
+    // The second of two sections are in reverse order of the shards, as context
+    // parallelism distributes a sequence.
     bool is_zigzag = false;
 
     friend bool operator==(const Axis&, const Axis&) = default;
   };
 
-  // Ascending by `dim`; none if a term is a single shard.
+  // Ascending by `dim`. Empty if each term is a single shard.
   std::vector<Axis> axes;
   size_t term_count = 1;
-  // Elements are added in the precision of sums, of a single term as well.
+  // Elements are added in the precision of sums. This can be true for a single
+  // term.
   bool is_sum = false;
 
   size_t shards_per_term() const {
@@ -46,8 +52,9 @@ struct ShardGrid {
   friend bool operator==(const ShardGrid&, const ShardGrid&) = default;
 };
 
-// What an axis is made of, in the order of the tensor; the stretches of a shard
-// ascend. `lengths` are those of its shards, each a multiple of the sum of the
+// Returns the stretches that form an axis, in the order of the tensor. The
+// stretches of each shard have ascending positions in the shard. `lengths` has
+// one length for each shard of the axis; each is a multiple of the sum of the
 // sections.
 std::vector<ShardStretch> StretchesOf(const ShardGrid::Axis& axis,
                                       std::span<const int64_t> lengths);

@@ -19,7 +19,7 @@ std::string ShapeOf(const TensorInfo& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.shape, ","));
 }
 
-// Empty if both are the same but for the bytes.
+// Returns an empty string if kinds and types are equal.
 std::string TypeDifference(const TensorInfo& shard, const TensorInfo& first) {
   if (shard.kind != first.kind) {
     return fmt::format("rank {} has a {}, rank {} has a {}", first.key.rank,
@@ -125,7 +125,8 @@ void ShardJoiner::CompareCopies(const std::vector<const TensorInfo*>& copies) {
   };
   const size_t like_first = are_like(*most);
   if (like_first == copies.size()) return;
-  // Who has more than half of the votes keeps the lead in a single pass.
+  // Boyer-Moore majority vote: a form that more than half of the copies have is
+  // the candidate after a single pass.
   size_t lead = 0;
   for (const TensorInfo* const copy : copies) {
     if (lead == 0) most = copy;
@@ -170,8 +171,9 @@ bool ShardJoiner::Join(ShardGrid grid) {
   return true;
 }
 
-// Types are equal, and so are shapes, but along an axis: there they are equal
-// where the index is.
+// Requires equal types and equal shapes. Along an axis of the grid, lengths may
+// differ, but shards with the same index along this axis must have equal
+// lengths.
 bool ShardJoiner::CheckTypes() {
   const std::vector<TensorInfo>& shards = out_.shards;
   const TensorInfo& first = shards.front();
@@ -182,7 +184,8 @@ bool ShardJoiner::CheckTypes() {
     for (const ShardGrid::Axis& axis : out_.grid.axes) {
       if (shape.size() != first.shape.size()) break;
       step /= axis.count;
-      // The shard at this index of the axis, and at the first of the others.
+      // The shard with the same index along this axis and index 0 along the
+      // others.
       const TensorInfo& leader = shards[i / step % axis.count * step];
       if (difference.empty() && shape[axis.dim] != leader.shape[axis.dim]) {
         difference = ShapeDifference(shards[i], leader);
@@ -198,7 +201,7 @@ bool ShardJoiner::CheckTypes() {
   return true;
 }
 
-// A shard can be cut into its sections.
+// Requires that each shard can be divided into its sections.
 bool ShardJoiner::CheckSections() {
   size_t step = out_.grid.shards_per_term();
   for (const ShardGrid::Axis& axis : out_.grid.axes) {
@@ -232,7 +235,7 @@ void ShardJoiner::Concatenate() {
     step /= axis.count;
     int64_t& length = whole_.shape[axis.dim];
     for (size_t i = 1; i < axis.count; ++i) {
-      // Of tensors without elements a dimension may be anything.
+      // Dimensions of tensors without elements can have any length.
       if (__builtin_add_overflow(length, out_.shards[i * step].shape[axis.dim],
                                  &length)) {
         Fail(Assembly::Problem::kShardsUnfit,
@@ -260,7 +263,8 @@ LogicalTensor ShardJoiner::Finish() && {
     static_cast<TensorInfo&>(whole_) = out_.shards.front();
     whole_.knows_summary = false;
   }
-  // LeanTable may change it, before others see it.
+  // The assembly is not const, because LeanTable may change it before it is
+  // shared.
   whole_.assembly = std::make_shared<Assembly>(std::move(out_));
   return std::move(whole_);
 }

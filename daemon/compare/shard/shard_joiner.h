@@ -14,8 +14,10 @@
 
 namespace msitd::compare {
 
-// The steps by which shards become a tensor, whoever says how they lie. A step
-// returns false once it has found a problem, after which only Finish counts.
+// Forms a whole tensor from shards, step by step. The steps are common to all
+// sources of layouts: placements, rules and fitted sizes. A step that returns
+// bool returns false if it finds a problem. After that, only Finish() may be
+// called, which returns the first shard with the problem.
 //
 // Thread-compatible.
 class ShardJoiner {
@@ -27,39 +29,43 @@ class ShardJoiner {
   const std::vector<storage::TensorInfo>& shards() const { return out_.shards; }
   std::span<const int32_t> ranks() const { return out_.ranks; }
 
-  // Says that there is a problem: returns false.
+  // Records a problem and returns false.
   bool Fail(Assembly::Problem problem, std::string text);
 
-  // No rank has two shards.
+  // Requires that no rank has two shards.
   bool CheckOverlap();
-  // All ranks have one, but for these; `remark` ends what is said of them.
+  // Requires that `missing`, the ranks without a shard, is empty. `remark` is
+  // appended to the text of the problem.
   bool CheckMissing(std::vector<storage::RankRange> missing,
                     std::string_view remark = "");
-  // The shards have this dimension.
+  // Requires that the shards have this dimension. Negative numbers count from
+  // the last one.
   bool CheckDim(int dim);
 
-  // Leaves shards out; at least one stays. The tensor is like the first then.
+  // Keeps only `shards`, at least one. The first of them becomes the base of
+  // the tensor.
   void Keep(std::vector<storage::TensorInfo> shards);
-  // The ranks that the tensor is of.
+  // Sets the ranks that the tensor consists of.
   void SetRanks(std::vector<int32_t> ranks) { out_.ranks = std::move(ranks); }
-  // See Assembly::difference. The first that is said stays.
+  // Sets Assembly::difference, unless it is already set.
   void Differ(std::string difference);
 
-  // All of them should be the same, or those of `copies`, at least one. See
-  // Assembly::difference, odd_copies, and for all of them copies.
+  // Compares shards that should be equal: all of them, or `copies`, at least
+  // one. Sets Assembly::difference and odd_copies. Without an argument, also
+  // sets Assembly::copies.
   void CompareCopies();
   void CompareCopies(const std::vector<const storage::TensorInfo*>& copies);
-  // See Assembly::sum_of_copies.
+  // Sets Assembly::sum_of_copies.
   void AddUpCopies();
 
-  // See Assembly::remark.
+  // Sets Assembly::remark.
   void Remark(std::string remark) { out_.remark = std::move(remark); }
-  // See Assembly::is_open_ended.
+  // Sets Assembly::is_open_ended.
   void LeaveOpen() { out_.is_open_ended = true; }
 
-  // Makes the tensor of the shards, which are in the order of the grid.
+  // Forms the tensor from the shards, which are in the order of the grid.
   bool Join(ShardGrid grid);
-  // The same of the first shard alone.
+  // Forms the tensor from the first shard only.
   bool JoinFirst();
 
   LogicalTensor Finish() &&;
@@ -74,12 +80,13 @@ class ShardJoiner {
   Assembly out_;
 };
 
-// Returns how `shard` differs from `first`, which should be the same; empty if
-// it is.
+// Returns how the copy `shard` differs from `first`, or an empty string if they
+// are equal.
 std::string CopyDifference(const storage::TensorInfo& shard,
                            const storage::TensorInfo& first);
 
-// More rows of a mesh (Mesh::row_size) are not looked at, however large it is.
+// Maximum number of rows of a mesh (Mesh::row_size) that are checked for
+// missing ranks. It bounds the time for very large meshes.
 inline constexpr size_t kMissingRowsMax = 1024;
 
 }  // namespace msitd::compare

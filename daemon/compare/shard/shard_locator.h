@@ -11,34 +11,37 @@
 
 namespace msitd::compare {
 
-// Finds the shard that has an element of a tensor. Borrows the shards, which
-// are those of one term of the grid.
+// Finds the shard that contains an element of a tensor. Borrows the shards,
+// which are those of one term of the grid.
 class ShardLocator {
  public:
   struct Location {
     size_t shard = 0;
-    uint64_t element = 0;  // Of the shard.
+    // Number of the element in the shard, in row-major order.
+    uint64_t element = 0;
   };
 
   ShardLocator(const ShardGrid& grid,
                std::span<const storage::TensorInfo> shards);
 
-  // `element` is a number in row-major order, below that of the elements.
+  // Locates an element by its row-major number, which is below element_count().
   Location Find(uint64_t element) const;
 
   uint64_t element_count() const;
 
  private:
-  // How an axis cuts the tensor.
+  // The cuts of the tensor along one axis.
   struct Cuts {
     size_t dim;
-    size_t stride;  // Shards from one to the next along the axis.
+    size_t stride;  // Distance of shards that are neighbors along the axis.
     std::vector<ShardStretch> stretches;
-    std::vector<int64_t> begins;  // Of the stretches, and the end of the last.
+    // Where the stretches begin in the tensor, followed by the end of the last
+    // one.
+    std::vector<int64_t> begins;
   };
 
   const std::span<const storage::TensorInfo> shards_;
-  std::vector<int64_t> shape_;  // Of the whole.
+  std::vector<int64_t> shape_;  // Shape of the whole tensor.
   std::vector<Cuts> cuts_;
 };
 
