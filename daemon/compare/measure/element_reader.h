@@ -16,23 +16,26 @@
 
 namespace msitd::compare {
 
-// Reads the elements of one side of a pair from the first to the last, as
-// numbers or as bytes. For the few pairs that are looked at twice; the
-// measurer is many times faster.
+// Reads the elements of one side of a pair in row-major order, as numbers or as
+// bytes. It is used for the few pairs whose elements are examined after they
+// were measured. PairMeasurer is many times faster.
 //
 // Thread-compatible. Borrows the run and the observer.
 class ElementReader {
  public:
-  // Errors: those of StoredSource and TensorStream.
+  // `side` is "golden" or "target". Errors: those of StoredSource and
+  // TensorStream::Open.
   static absl::StatusOr<std::unique_ptr<ElementReader>> Open(
       const LogicalTensor& tensor, std::string_view side,
       storage::RunReader& run, WorkObserver& observer);
 
-  // Append the next `count` elements to `out`, or pass them over if it is null.
+  // Appends the next `count` elements to `out`, or skips them if `out` is null.
   //
-  // Errors: FAILED_PRECONDITION for a type that is not a float of 16 bits or
-  // more, or not an integer of 16 bits or more; those of TensorStream;
-  // CANCELLED once the observer says so.
+  // Errors: FAILED_PRECONDITION if `out` is a list of doubles and the type is
+  // not a float of 16 bits or more, or if `out` is a list of integers and the
+  // type is not an integer of 16 bits or more; DATA_LOSS if fewer elements are
+  // left; those of TensorStream::Fill; CANCELLED if the observer ends the
+  // comparison.
   absl::Status Next(uint64_t count, std::vector<double>* out);
   absl::Status Next(uint64_t count, std::vector<int64_t>* out);
   absl::Status Next(uint64_t count, std::string* out);

@@ -30,7 +30,7 @@ GridReader::GridReader(const ShardGrid& grid,
     const auto begin = static_cast<size_t>(axis.dim) + 1;
     const auto end =
         is_last ? shape.size() : static_cast<size_t>(grid.axes[i + 1].dim);
-    // Between two axes all shards have the same dimensions.
+    // All shards have equal dimensions between two axes.
     uint64_t unit = Product(shape.subspan(begin, end - begin));
     if (is_last) unit *= ElementBytes(shards.front().dtype);
     step /= axis.count;
@@ -60,11 +60,12 @@ absl::Status GridReader::Read(std::span<std::byte> out) {
   return absl::OkStatus();
 }
 
-// The levels turn like the digits of a counter, one for each axis, the last one
-// fastest. A digit stands for a stretch of its axis. The offsets of all digits
-// add up to the shard that the next run comes from. When a run ends, the last
-// digit moves on; a digit that has passed its last stretch starts anew and
-// counts as one round of the digit before it.
+// Iteration over the runs of the whole tensor. The levels, one for each axis,
+// advance like the digits of a counter, the last one fastest. The value of a
+// digit is a stretch of its axis. The sum of the offsets of all digits is the
+// number of the shard with the next run. At the end of a run, the last digit
+// advances. A digit that passes its last stretch starts again at the first one,
+// which completes a round of the digit before it.
 void GridReader::BeginRun() {
   shard_ = 0;
   for (const Level& level : levels_) {

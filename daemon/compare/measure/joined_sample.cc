@@ -23,7 +23,8 @@ uint64_t CountOf(const TensorInfo& shard) {
 
 using Places = std::vector<SamplePlaces::Place>;
 
-// Elements that lie in the sample of the shard.
+// Copies elements of a shard that has only a sample. They must be in this
+// sample.
 absl::Status CopySampled(const TensorInfo& shard, const Places& places,
                          ShardReader& reader, std::span<std::byte> out) {
   const size_t width = ElementBytes(shard.dtype);
@@ -41,7 +42,7 @@ absl::Status CopySampled(const TensorInfo& shard, const Places& places,
   return absl::OkStatus();
 }
 
-// Elements that lie anywhere.
+// Copies elements of a shard that has its bytes.
 absl::Status CopyAny(const TensorInfo& shard, const Places& places,
                      ShardReader& reader, WorkObserver& observer,
                      std::span<std::byte> out) {

@@ -11,15 +11,16 @@
 #include "daemon/compare/work_observer.h"
 #include "storage/face/types.h"
 
-// The sample (protos/base/sample.h) of a tensor that is put together from
-// shards: its elements, each where it lies in a shard.
+// Reads the sample (protos/base/sample.h) of a tensor that is assembled from
+// shards. Each sampled element is read from the shard that contains it.
 namespace msitd::compare {
 
-// Puts the sample of one term of a grid into `out`, which has its size.
-// `shards` are those of the term, and `readers` has a reader for each.
+// Reads the sample of one term of a grid into `out`, which has the size of the
+// sample. `shards` are those of the term. `readers` has one reader for each of
+// them.
 //
-// Errors: CANCELLED once the observer says so, which is asked before every
-// part; those of the readers.
+// Errors: CANCELLED if the observer ends the comparison, which is checked
+// before each part; those of ShardReader.
 absl::Status ReadJoinedSample(const ShardGrid& grid,
                               std::span<const storage::TensorInfo> shards,
                               std::span<ShardReader> readers,

@@ -16,10 +16,11 @@ namespace {
 
 constexpr size_t kNotAhead = static_cast<size_t>(-1);
 
-// Samples of larger tensors are not read ahead.
+// Samples of tensors with more parts are not read ahead.
 constexpr size_t kSampledPartsMax = 64;
 
-// What is read ahead of a side fits into a batch, wherever it lies.
+// The bytes of a pair that are read ahead fit into a batch, regardless of their
+// alignment.
 static_assert(2 * (kPartBytes + 2 * kChunkAlignment) <=
               storage::kBatchBytesMax);
 static_assert(PairMeasurer::kWindowBytesMax >= 2 * kPartBytes);
@@ -31,8 +32,8 @@ uint64_t BytesOf(const PairTask& task) {
   return std::min(target, kSampleBytesMax) + std::min(golden, kSampleBytesMax);
 }
 
-// Adds the places of all bytes of a tensor. False if they are not known, or are
-// more than is read ahead.
+// Adds the parts of a tensor. Returns false if they are unknown or too large to
+// be read ahead.
 bool AddParts(const LogicalTensor& tensor,
               std::vector<storage::PartInfo>& out) {
   if (tensor.assembly != nullptr && tensor.assembly->lean.has_value()) {
@@ -48,7 +49,8 @@ bool AddParts(const LogicalTensor& tensor,
   return true;
 }
 
-// The same of the sample of a tensor that was recorded whole.
+// Adds the parts that contain the sample of a tensor of one rank. Returns false
+// if they are unknown or too many to be read ahead.
 bool AddSamples(const LogicalTensor& tensor,
                 std::vector<storage::SamplePart>& out) {
   if (tensor.assembly != nullptr) return false;
@@ -219,7 +221,8 @@ bool PairMeasurer::MayPlan() const {
   if (is_planning_ || waiting_.empty() || windows_.size() >= kWindowsMax) {
     return false;
   }
-  // A small window makes small reads, so the third one has to be full.
+  // A partly filled window causes small reads. The third window is therefore
+  // started only if it can be filled.
   return windows_.size() < 2 || waiting_bytes_ >= kWindowBytesMax ||
          waiting_.size() >= kWindowPairsMax;
 }

@@ -22,32 +22,45 @@
 
 namespace msitd::compare {
 
-// Measures pairs on the calling thread and, ahead of it, on one more, while the
-// store reads the bytes of those behind them. The results come in order.
+// Measures pairs on the calling thread and on a second thread, while the store
+// reads the bytes of later pairs. Returns the results in order.
 //
-// Pairs are taken window by window. For each window, one batch of either run
-// reads the pairs whose parts are known, another one their samples where the
-// run reads these ahead, and each thread claims a few pairs at a time.
+// To measure a pair, its bytes are read and then passed to the metric kernels.
+// If pairs were handled one by one, the disk would wait for the kernels and the
+// kernels for the disk. One read request for each pair would be slow for the
+// many tensors of a few KiB. A thread for each pair would take more memory, and
+// several comparisons can run at a time.
 //
-// The second thread starts once two pairs wait. It never calls the observer:
-// the calling thread reports what the second one has read.
+// Pairs are therefore grouped into windows. For each window, one batch for each
+// run reads the bytes of all pairs whose parts are known, and another batch
+// reads samples if the reader of the run can read these ahead. Each thread then
+// claims a few pairs at a time. The cost is memory for up to kWindowsMax
+// windows, and code to keep the order.
 //
-// Thread-compatible, but for Add. Borrows the runs and the observer.
+// The second thread starts when two pairs are waiting. If the system cannot
+// create it, the calling thread measures all pairs. The second thread never
+// calls the observer. The calling thread reports the bytes that the second
+// thread has read.
+//
+// Thread-compatible, except for Add, which is thread-safe. Borrows the runs and
+// the observer.
 class PairMeasurer {
  public:
-  // Windows whose bytes are in memory, or whose results wait to be taken; each
-  // holds two batches of either run.
+  // Maximum number of windows whose bytes are in memory or whose results were
+  // not returned yet. Each window has up to two batches for each run.
   static constexpr size_t kWindowsMax = 3;
-  // Bytes of both sides of a window's pairs, and of those that are claimed at a
-  // time; one pair alone may have more. A batch has room for what lies between
-  // them, and for two parts.
+  // Maximum bytes, counting both sides, of the pairs of a window and of the
+  // pairs that a thread claims at a time. A single pair may exceed them. A
+  // batch may be larger than a window: it has room for gaps between the parts,
+  // and for two full parts.
   static constexpr uint64_t kWindowBytesMax = uint64_t{8} << 20;
   static constexpr uint64_t kClaimBytesMax = uint64_t{256} << 10;
   static constexpr size_t kWindowPairsMax = storage::kBatchPartsMax / 2;
   static constexpr size_t kClaimPairsMax = 64;
 
-  // Called on either thread, each with a reader and an observer of its own.
-  // `ahead` has the parts of the shards of both sides, if it has any.
+  // Measures a pair. It is called on both threads, each with its own reader and
+  // observer. `ahead` has the parts of the shards of both sides, or nothing if
+  // they are not read ahead.
   using Measure = std::function<absl::StatusOr<PairMeasurement>(
       const PairTask& task, const PairAhead& ahead, PairReader& reader,
       WorkObserver& observer)>;
@@ -58,18 +71,19 @@ class PairMeasurer {
   PairMeasurer(const PairMeasurer&) = delete;
   PairMeasurer& operator=(const PairMeasurer&) = delete;
 
-  // Queues pairs: Next returns their measurements in this order. A pair lives
-  // until it was taken, or until Stop. Thread-safe.
+  // Queues pairs; Next() returns their measurements in this order. A pair must
+  // live until Next() has returned its measurement, or until Stop() returns.
+  // Thread-safe.
   void Add(std::span<const PairTask> tasks);
 
-  // Returns the measurement of the next pair.
+  // Waits for and returns the measurement of the next pair.
   //
-  // Errors: CANCELLED once the observer says so; those of Measure.
+  // Errors: CANCELLED if the observer ends the comparison; those of Measure.
   absl::StatusOr<PairMeasurement> Next();
 
-  // Ends the second thread, which finishes or cancels the pairs that it has
-  // claimed, and waits for it and for all reads. Nothing is called after that,
-  // and pairs that are added are ignored.
+  // Stops the second thread, which completes or cancels the pairs that it has
+  // claimed. Waits for the thread and for all reads. After that, Measure is not
+  // called any more, and pairs that are added are ignored.
   void Stop();
 
  private:
@@ -77,20 +91,21 @@ class PairMeasurer {
 
   using Result = std::optional<absl::StatusOr<PairMeasurement>>;
 
-  // Parts or samples of one run that are read ahead for a window.
+  // The parts or samples of one run that are read ahead for a window.
   template <typename T>
   struct ReadAhead {
     std::vector<T> wanted;
-    // For each pair: its first one in the batch; kNotAhead if it has none.
+    // The number of its first entry in the batch, for each pair. kNotAhead if
+    // the pair is not read ahead.
     std::vector<size_t> firsts;
     AlignedBuffer buffer;
     std::unique_ptr<storage::PartBatch> batch;
 
     void BeginWindow();
     void BeginPair() { firsts.push_back(wanted.size()); }
-    // True if the batch does not have all that is wanted.
+    // Returns whether the batch lacks some entries of `wanted`.
     bool IsShort() const;
-    // Leaves out those of the last pair.
+    // Removes the entries of the last pair from `wanted`.
     void ShedLast();
     void PopLast() { firsts.pop_back(); }
     PartsAhead Ahead(size_t pair) const;
@@ -111,31 +126,31 @@ class PairMeasurer {
     std::vector<PairTask> tasks;
     WindowSide target;
     WindowSide golden;
-    // A result is written by the thread that claimed the pair, and read once
-    // the pair is measured.
+    // A result is written by the thread that claimed the pair. It may be read
+    // after `is_measured` was set.
     std::vector<Result> results;
     std::vector<bool> is_measured;
     size_t claimed = 0;
     size_t taken = 0;
   };
-  // Pairs of a window.
+  // Consecutive pairs of a window that one thread measures.
   struct Claim {
     Window* window = nullptr;
     size_t begin = 0;
     size_t end = 0;
   };
 
-  // There is something to do: pairs to plan for, or to measure.
+  // Returns whether there are pairs to group into a window, or to measure.
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool MayPlan() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Claim ClaimPairs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Plans a window, or measures a claim, if there is one.
+  // Fills and starts a window, or measures a claim, if possible.
   void Work(PairReader& reader, WorkObserver& observer)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Moves the first pairs that wait to a window.
+  // Moves the first waiting pairs to a window.
   std::unique_ptr<Window> FillWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Begins to read the pairs of a window. Returns those that do not fit, the
-  // last one first.
+  // Starts to read the pairs of a window. Returns the pairs that do not fit
+  // into the batches, in reverse order.
   std::vector<PairTask> BeginToRead(Window& window);
   void MeasureClaim(const Claim& claim, PairReader& reader,
                     WorkObserver& observer);
@@ -147,11 +162,12 @@ class PairMeasurer {
   WorkObserver& observer_;
   const Measure measure_;
   PairReader reader_;
-  PairReader ahead_reader_;  // Of the second thread.
+  PairReader ahead_reader_;  // For the second thread.
 
-  // Relaxed: they publish no other memory.
+  // Accesses are relaxed, because these values do not publish other memory.
   std::atomic<bool> is_stopping_{false};
-  std::atomic<uint64_t> ahead_bytes_{0};  // Read, and not yet reported.
+  // Bytes that the second thread has read and that are not reported yet.
+  std::atomic<uint64_t> ahead_bytes_{0};
 
   Mutex mu_;
   CondVar changed_;
@@ -159,7 +175,7 @@ class PairMeasurer {
   uint64_t waiting_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_planning_ ABSL_GUARDED_BY(mu_) = false;
   std::deque<std::unique_ptr<Window>> windows_ ABSL_GUARDED_BY(mu_);
-  // Windows that were used, kept for their memory.
+  // Completed windows, which are kept for reuse of their memory.
   std::vector<std::unique_ptr<Window>> spares_ ABSL_GUARDED_BY(mu_);
   std::thread ahead_ ABSL_GUARDED_BY(mu_);
 };

@@ -20,7 +20,7 @@ absl::Status NotEquallyMany(uint64_t targets, DType target_dtype,
                     DTypeName(golden_dtype));
 }
 
-// All that is asked of a pair, in one pass.
+// Computes all requested metrics in a single pass over the bytes.
 class PairPasses {
  public:
   PairPasses(DType target, DType golden, const compute::ElementRequest& request)
@@ -42,7 +42,8 @@ class PairPasses {
     if (elements_.has_value()) out.elements = elements_->Finish();
     if (open_.has_value()) out.open = open_->Finish();
     if (out.open.has_value()) {
-      // What is closed weighs nothing in a softmax.
+      // Closed positions have no weight in a softmax, so that the divergence of
+      // all positions is also that of the open ones.
       constexpr auto kKl = static_cast<size_t>(compute::Metric::kKl);
       out.open->metrics.values[kKl] = out.metrics.values[kKl];
     }

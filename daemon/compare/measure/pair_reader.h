@@ -13,35 +13,38 @@
 
 namespace msitd::compare {
 
-// What the bytes of a pair give.
+// The metrics of a pair that were computed from its bytes.
 struct PairMeasurement {
   compute::PairMetrics metrics;
   compute::ElementMetrics elements;
-  // For a side that is a sum, because no index has its summary; and for a side
-  // that is a sample, of the sampled elements.
+  // The summary of a side that is a sum, because the index has none, or that is
+  // a sample. The latter covers only the sampled elements.
   std::optional<Summary> target_summary;
   std::optional<Summary> golden_summary;
-  // If the request has closing values, and the pair turns out to be masked
-  // scores.
+  // Metrics of the positions that are not masked. Present if the request has
+  // closing values and the pair turns out to be masked scores.
   std::optional<compute::OpenPairs> open;
 };
 
-// Measures pairs of tensors from their bytes, part by part: memory does not
-// depend on how large the tensors are.
+// Computes the metrics of pairs from their bytes, part by part. Memory does not
+// depend on the size of the tensors.
 //
 // Thread-compatible.
 class PairReader {
  public:
-  // Returns the metrics of two tensors with equally many elements, both complex
-  // or neither, and the element metrics that are asked for.
+  // Returns the metrics of two tensors and the element metrics in `request`.
+  // Both tensors must have the same number of elements, and both or neither
+  // must be complex.
   //
-  // Errors: CANCELLED once the observer says so; those of TensorStream. All but
+  // Errors: CANCELLED if the observer ends the comparison; DATA_LOSS if the
+  // numbers of elements differ; those of TensorStream. All errors except for
   // CANCELLED name the side.
   absl::StatusOr<PairMeasurement> Measure(
       const TensorSource& target, const TensorSource& golden,
       const compute::ElementRequest& request, WorkObserver& observer);
 
-  // The same for two recorded tensors of one part each, which `ahead` has.
+  // Returns the same for two tensors of one rank with one part each. `ahead`
+  // must have both parts.
   static absl::StatusOr<PairMeasurement> MeasureAhead(
       const storage::TensorInfo& target, const storage::TensorInfo& golden,
       const PairAhead& ahead, const compute::ElementRequest& request,

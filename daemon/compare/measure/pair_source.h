@@ -8,20 +8,21 @@
 #include "daemon/compare/shard/assembly.h"
 #include "storage/face/run_reader.h"
 
-// Where a side of a pair is read from.
+// Sources from which the sides of a pair are read.
 namespace msitd::compare {
 
-// Returns `side` of a pair, a tensor that the matcher found in `run`. Looks up
-// its shards, or the parts of a shard, if the matcher has not kept them.
+// Returns the source for a tensor that the matcher found in `run`. `side` is
+// "golden" or "target". Looks up the shards of the tensor, or the parts of a
+// shard, if they were dropped from memory.
 //
-// Errors: those of the reader and of LoadShards, which name the side; CANCELLED
-// once the observer says so.
+// Errors: those of the reader and of LoadShards, with the name of the side;
+// CANCELLED if the observer ends the comparison.
 absl::StatusOr<TensorSource> StoredSource(const LogicalTensor& tensor,
                                           std::string_view side,
                                           storage::RunReader& run,
                                           WorkObserver& observer);
 
-// Returns the same for a tensor whose parts are read ahead.
+// Returns the source for a tensor whose parts are read ahead.
 TensorSource SourceAhead(const LogicalTensor& tensor, std::string_view side,
                          storage::RunReader& run, const PartsAhead& ahead);
 

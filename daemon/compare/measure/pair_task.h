@@ -11,15 +11,17 @@
 
 namespace msitd::compare {
 
-// What is to be measured.
+// A pair to measure, and the metrics to compute.
 struct PairTask {
-  const TensorPair* pair = nullptr;  // Both sides are there.
+  // Has both sides. Never null when the task is measured.
+  const TensorPair* pair = nullptr;
   compute::ElementRequest request = {};
-  // Measures the samples of both sides, because one at least lacks bytes.
+  // Compare the samples of both sides, because at least one side lacks bytes.
   bool is_sampled = false;
 };
 
-// Measures a pair, from the parts that are read ahead or else from the runs.
+// Measures a pair from the parts that are read ahead or, if there are none,
+// from the runs.
 //
 // Errors: those of PairReader and StoredSource.
 absl::StatusOr<PairMeasurement> MeasurePair(

@@ -72,7 +72,8 @@ absl::StatusOr<std::span<const std::byte>> ShardReader::ReadSample(
                           : run_.ReadSample(tensor_, index, part_);
   if (!sample.ok()) return Annotate(sample.status(), label_);
   const storage::PartInfo& part = tensor_.parts[index];
-  // What is read ahead lies elsewhere, and only the sample comes from there.
+  // RunReader::ReadSample reads the whole part if its bytes are stored. A batch
+  // of samples is read by another daemon, which sends only the samples.
   const bool reads_all =
       part.has_bytes && !sample->empty() && ahead_part_.batch == nullptr;
   observer_.OnRead(reads_all ? part.bytes : sample->size());
@@ -86,7 +87,7 @@ absl::Status ShardReader::Read(std::span<std::byte> out) {
       MSITD_ASSIGN_OR_RETURN(const std::span<const std::byte> part,
                              ReadPart(position_ / kPartBytes));
       const auto rest = part.subspan(position_ % kPartBytes);
-      // What fits into `out` does not go through the window.
+      // Bytes that fit into `out` are copied directly.
       const size_t now = std::min(rest.size(), out.size());
       std::memcpy(out.data(), rest.data(), now);
       out = out.subspan(now);

@@ -24,32 +24,36 @@
 namespace msitd::compare {
 namespace {
 
-// How a side becomes one stream of elements. A recorded tensor is given out
-// part by part, where the store has put it. Shards are joined in the order of
-// the whole by one GridReader for each term, and given out in pieces as long as
-// a part. The terms of a sum are read piece by piece and added. A sample is
-// small and comes as one piece. No stream holds more than one piece, the part
-// being read and the windows of its shards, so memory does not grow with the
+// Each source has its own kind of stream:
+// - The parts of a single recorded tensor are returned in the buffer of the
+//   store, without a copy.
+// - Shards are joined in the order of the whole by one GridReader for each
+//   term, in pieces as large as a part.
+// - The terms of a sum are read piece by piece and added.
+// - A sample is small and is returned as a single piece.
+//
+// Each stream has at most one piece, the part that is being read and the
+// windows of its shards in memory. Memory therefore does not grow with the
 // tensor.
 
 constexpr uint64_t kBlock = compute::PairAccumulator::kPairBlockElements;
 
-// Both sides are cut at whole blocks, whatever the element types are, so that
-// no cut changes a bit of the metrics.
+// Pieces end at whole blocks for all element types, so that metrics are equal
+// bit by bit for all sizes of pieces.
 static_assert(kPartBytes / 16 % kBlock == 0);
 
-// Elements of one piece of a sum. They fill a part if they have 16 bytes.
+// Number of elements in a piece of a sum. Elements of 16 bytes fill a part.
 constexpr uint64_t kSumElements = kPartBytes / 16;
 
 using Piece = std::span<const std::byte>;
 
-// A buffer of at least `bytes`.
+// Returns the first `bytes` of the buffer, which grows if necessary.
 std::span<std::byte> Room(AlignedBuffer& buffer, uint64_t bytes) {
   if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
   return buffer.span().first(bytes);
 }
 
-// The parts of one recorded tensor, given out where the store has put them.
+// The parts of one recorded tensor, without a copy.
 class PartStream final : public TensorStream {
  public:
   PartStream(const storage::TensorInfo& tensor, ShardReader reader)
@@ -64,7 +68,7 @@ class PartStream final : public TensorStream {
   size_t next_ = 0;
 };
 
-// The sampled elements of one recorded tensor, all in one piece.
+// The sample of one recorded tensor as a single piece.
 class SampleStream final : public TensorStream {
  public:
   SampleStream(const storage::TensorInfo& tensor, ShardReader reader,
@@ -94,7 +98,7 @@ class SampleStream final : public TensorStream {
   const std::span<std::byte> piece_;
 };
 
-// A grid of shards, row by row of the whole.
+// The concatenated shards of a grid, in row-major order of the whole.
 class ConcatStream final : public TensorStream {
  public:
   ConcatStream(DType dtype, uint64_t bytes, GridReader reader,
@@ -123,7 +127,7 @@ bool IsInteger(DType dtype) {
   return !IsFloatingPoint(dtype) && !IsComplex(dtype);
 }
 
-// Floats are added in float or double, integers exactly.
+// Floats are added as float32 or float64, integers exactly.
 DType SumDType(DType shard) {
   if (shard == DType::kComplex32) return DType::kComplex64;
   if (IsComplex(shard)) return shard;
@@ -139,10 +143,11 @@ struct Term {
   bool is_first;
 };
 
-// Sums of a few terms of 64 bits, so that only the result can be too large.
+// Holds sums of 64-bit integers without overflow. Only the result has to be
+// checked against the range of its type.
 using WideInteger = absl::int128;
 
-// Memory that an element of a sum takes while terms are added.
+// Memory for one element of a sum while terms are added.
 uint64_t SumBytes(DType sum) {
   return IsInteger(sum) ? sizeof(WideInteger) : ElementBytes(sum);
 }
@@ -171,8 +176,8 @@ void AddWideIntegers(const Term& term, WideInteger* sum) {
   }
 }
 
-// Adds a term to `sum`, or begins it. The elements of `sum` are of type
-// `dtype`; integers take SumBytes.
+// Adds a term to `sum`, or stores it if it is the first term. `dtype` is the
+// type of the sum. While terms are added, an element of `sum` takes SumBytes.
 void AddTerm(const Term& term, DType dtype, std::span<std::byte> sum) {
   auto* const integers = reinterpret_cast<WideInteger*>(sum.data());
   if (term.component == DType::kInt64) {
@@ -180,7 +185,8 @@ void AddTerm(const Term& term, DType dtype, std::span<std::byte> sum) {
   } else if (term.component == DType::kUint64) {
     AddWideIntegers<uint64_t>(term, integers);
   } else if (IsInteger(dtype)) {
-    AddTermAs(term, integers);  // Double holds integers of up to 32 bits.
+    // Integers of up to 32 bits are exact in double.
+    AddTermAs(term, integers);
   } else if (compute::ComponentOf(dtype) == DType::kFloat32) {
     AddTermAs(term, reinterpret_cast<float*>(sum.data()));
   } else {
@@ -207,8 +213,8 @@ absl::Status NarrowAs(uint64_t first, uint64_t count, std::string_view side,
   return absl::OkStatus();
 }
 
-// Turns sums, of which the first is that of element `first`, into elements of
-// type `dtype`. Does nothing to floats.
+// Converts sums of integers to elements of type `dtype`. Does not change
+// floats. `first` is the number of the first element in the tensor, for errors.
 absl::Status FinishSums(uint64_t first, uint64_t count, std::string_view side,
                         DType dtype, std::span<std::byte> sum) {
   if (dtype == DType::kInt64) {
@@ -220,7 +226,7 @@ absl::Status FinishSums(uint64_t first, uint64_t count, std::string_view side,
   return absl::OkStatus();
 }
 
-// Terms that are added in their order, in the precision of the sum.
+// The sum of terms, added in their order in the precision of the sum.
 class SumStream final : public TensorStream {
  public:
   SumStream(std::string_view side, DType term, uint64_t term_bytes,
@@ -263,7 +269,7 @@ class SumStream final : public TensorStream {
   uint64_t done_ = 0;
 };
 
-// The sampled elements of a grid of shards, all in one piece.
+// The sample of a tensor of several shards as a single piece.
 class JoinedSampleStream final : public TensorStream {
  public:
   JoinedSampleStream(const TensorSource& source, uint64_t term_bytes,
@@ -315,10 +321,11 @@ class JoinedSampleStream final : public TensorStream {
   std::vector<ShardReader> readers_;
   WorkObserver& observer_;
   std::span<std::byte> room_;
-  std::span<std::byte> term_;  // The same, but for a sum.
+  std::span<std::byte> term_;  // The same memory as `room_`, except for a sum.
 };
 
-// True if the shards of a term are not read one after the other.
+// Returns whether reading the whole in order alternates between the shards of a
+// term, or between terms.
 bool IsInterleaved(const TensorSource& source) {
   const std::vector<ShardGrid::Axis>& axes = source.grid.axes;
   if (source.grid.is_sum || axes.size() > 1) return true;
@@ -346,7 +353,7 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
   const size_t per_term = grid.shards_per_term();
   MSITD_CHECK(!shards.empty() && shards.size() == grid.term_count * per_term);
   const bool is_alone = shards.size() == 1 && !grid.is_sum;
-  // Samples are read shard by shard.
+  // Samples are read one shard at a time and need no windows.
   const bool needs_windows = !is_alone && !source.is_sampled;
   const bool is_interleaved = needs_windows && IsInterleaved(source);
   if (is_interleaved && shards.size() > kInterleavedShardsMax) {
@@ -361,7 +368,7 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
     if (i < per_term) term_bytes += shards[i].tensor_bytes;
     largest = std::max(largest, shards[i].tensor_bytes);
   }
-  // Shards that are read one after the other take turns with one window.
+  // Shards that are read one after the other share one window.
   const uint64_t window_count = is_interleaved ? shards.size() : 1;
   const uint64_t window_bytes =
       std::min({largest, kPartBytes, kAssemblyWindowBytesMax / window_count});

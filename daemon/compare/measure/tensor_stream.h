@@ -22,44 +22,49 @@
 
 namespace msitd::compare {
 
-// Shards that are not read one after the other are read in turns, each through
-// a window of its own. Beyond kAssemblyWindowBytesMax / kPartBytes of them the
-// windows are smaller than a part, and parts are read several times; a tensor
-// of more than kInterleavedShardsMax such shards is refused.
+// Limits for shards that are read in turns because the order of the whole
+// tensor alternates between them. Each of these shards has its own window, and
+// the windows share kAssemblyWindowBytesMax. With more than
+// kAssemblyWindowBytesMax / kPartBytes shards, a window is smaller than a part,
+// and each part is read several times. Tensors with more than
+// kInterleavedShardsMax of these shards are refused.
 inline constexpr uint64_t kAssemblyWindowBytesMax = uint64_t{64} << 20;
 inline constexpr size_t kInterleavedShardsMax = 1024;
 
-// One side of a pair.
+// The shards of one side of a pair, and how to join them.
 struct TensorSource {
-  std::string_view side;              // "golden", "target".
-  storage::RunReader* run = nullptr;  // Of the shards; never null.
+  std::string_view side;              // "golden" or "target".
+  storage::RunReader* run = nullptr;  // The run of the shards; never null.
   ShardGrid grid;
-  // The stream has the sampled elements alone; HasJoinedSample has found that
-  // they are there.
+  // The stream has only the sampled elements. The caller must have verified
+  // with HasJoinedSample that they are available.
   bool is_sampled = false;
-  // With their parts, in the order of the grid: what Assemble accepts for it.
+  // In the order of the grid, with their parts. They must match the grid, as
+  // those of an assembly without a problem do.
   std::vector<storage::TensorInfo> shards;
-  // The parts of the shards, one of each and in their order, if they are read
-  // ahead; or the samples of all parts of a tensor that has no other shards.
+  // Data that is read ahead: one part for each shard, in the order of the
+  // shards, or the samples of all parts of a single shard.
   PartsAhead ahead = {};
 };
 
-// Memory of one side, used again for one tensor after another: at most three
-// parts and the windows.
+// Memory of one side, which is reused for each tensor. It has at most three
+// times kPartBytes and the windows.
 struct StreamBuffers {
   AlignedBuffer part;
   AlignedBuffer piece;
   AlignedBuffer windows;
 };
 
-// The elements of one side of a pair, piece by piece. Pieces are cut where
-// compute::PairAccumulator wants it: all but the last are whole blocks.
+// The elements of one side of a pair, piece by piece. All pieces except for the
+// last consist of whole blocks of compute::PairAccumulator, so that metrics do
+// not depend on the size of pieces.
 //
-// Thread-compatible. Borrows what it is made from.
+// Thread-compatible. Borrows the arguments of Open.
 class TensorStream {
  public:
-  // Errors: DATA_LOSS for shards whose parts do not make them up;
-  // RESOURCE_EXHAUSTED above kInterleavedShardsMax.
+  // Errors: DATA_LOSS for shards whose parts are inconsistent (HasAllParts);
+  // RESOURCE_EXHAUSTED for more than kInterleavedShardsMax shards that must be
+  // read in turns.
   static absl::StatusOr<std::unique_ptr<TensorStream>> Open(
       const TensorSource& source, WorkObserver& observer,
       StreamBuffers& buffers);
@@ -68,24 +73,24 @@ class TensorStream {
   TensorStream(const TensorStream&) = delete;
   TensorStream& operator=(const TensorStream&) = delete;
 
-  // Type of the elements, which for a sum is not that of the shards.
+  // Type of the elements. For a sum, it differs from that of the shards.
   DType dtype() const { return dtype_; }
   uint64_t element_count() const { return element_count_; }
 
-  // Makes the next piece once the one before is used up.
+  // Reads the next piece if all elements of the current piece were taken.
   //
-  // Errors: CANCELLED once the observer says so, which is asked if a piece is
-  // made of several shards; DATA_LOSS and those of ReadPart, which name the
-  // side.
+  // Errors: CANCELLED if the observer ends the comparison, which is checked
+  // only if several shards form a piece; DATA_LOSS and those of
+  // RunReader::ReadPart, which name the side.
   absl::Status Fill();
 
-  // The number of elements left of the piece, and the next of them, which are
-  // valid until the next Fill.
+  // The number of elements that are left in the piece, and the next `elements`
+  // of them. They are valid until the next call of Fill.
   uint64_t rest_count() const { return rest_.size() / ElementBytes(dtype_); }
   std::span<const std::byte> Take(uint64_t elements);
 
-  // The summary of the elements so far, for a sum or a sample; empty for all
-  // else.
+  // The summary of all elements so far, for a sum or a sample. Empty for other
+  // tensors.
   const Summary& summary() const { return summary_; }
 
  protected:
