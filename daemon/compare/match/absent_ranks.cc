@@ -12,7 +12,7 @@
 namespace msitd::compare {
 namespace {
 
-// True if a side of a pair is not there, or not whole.
+// Returns whether a side of a pair is missing or lacks shards.
 bool IsMissing(const LogicalTensor* tensor) {
   return tensor == nullptr || !HasAllShards(*tensor);
 }
@@ -48,7 +48,7 @@ AbsentRanks AbsentOf(const std::string& run, bool is_target,
   std::erase_if(ranks.held, [&](int32_t rank) {
     return matcher.GroupNumbersOf(is_target, rank).empty();
   });
-  // The selector does not restrict these.
+  // Required ranks count even if the selector excludes them.
   const std::vector<storage::RankRange> elsewhere =
       Minus(RankRanges(required), storage::ToRanges(ranks.held));
   const RankRanges lacking(Joined(std::move(ranks.lacking), elsewhere));
@@ -74,7 +74,7 @@ AbsentRanks::AbsentRanks(storage::RunRanks ranks, RankRanges group_numbers,
 
 std::optional<int64_t> AbsentRanks::first_token() const {
   if (group_numbers_.empty()) return std::nullopt;
-  // Of a group number without rows nothing is known.
+  // A group number without rows may have tensors from the first token on.
   if (static_cast<int64_t>(first_tokens_.size()) < group_numbers_.count())
     return 0;
   int64_t first = first_tokens_.begin()->second;
@@ -142,7 +142,7 @@ absl::Status AbsentSides::ExplainEnd(const TensorPair& pair,
   const std::optional<int64_t> last = found->second;
   const LogicalTensor& tensor = lacks_target ? *pair.golden : *pair.target;
   const int64_t offset = matcher_->token_offset();
-  // In tokens of the run that has ended.
+  // The same token in the numbers of the run that has ended.
   const int64_t token = tensor.key.token + (lacks_target ? offset : -offset);
   if (!last.has_value() || *last >= token) return absl::OkStatus();
   row.set_reason(fmt::format("{}; run {} ends there with token {}",
@@ -162,7 +162,7 @@ void AbsentSides::Explain(const TensorPair& pair, int32_t group_number,
     is_explained = is_explained && IsExplained(pair, is_target, group_number);
     why += "; " + side.text();
   }
-  // What nothing explains is proven.
+  // If something is missing from a rank that is present, the verdict is proven.
   if (why.empty() || !is_explained) return;
   row.set_for_want_of_ranks(true);
   row.set_reason(row.reason() + why);

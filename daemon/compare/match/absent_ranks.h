@@ -16,31 +16,36 @@
 
 namespace msitd::compare {
 
-// What of one run of a comparison is not there because ranks of it are not.
+// The tensors that one run of a comparison lacks because ranks of the run are
+// absent. Such a rank has not recorded anything yet, or its data is on another
+// machine.
+//
+// Thread-compatible.
 class AbsentRanks {
  public:
-  // `ranks` are those of the run that the comparison would look at,
-  // `group_numbers` those of the golden run for which lacking ones may have
-  // tensors, `text` names all that the run lacks.
+  // `ranks` are those that the comparison considers. `group_numbers` are the
+  // golden group numbers for which the lacking ranks may have tensors. `text`
+  // names all ranks that the run lacks.
   AbsentRanks(storage::RunRanks ranks, RankRanges group_numbers,
               std::string text);
 
   const storage::RunRanks& ranks() const { return ranks_; }
   const RankRanges& lacking() const { return lacking_; }
 
-  // Takes note of a row that lacks something; rows come in the order of their
-  // tokens.
+  // Records that a row lacks a tensor of this run. Rows are recorded in the
+  // order of their tokens.
   void Note(int32_t group_number, int64_t token) {
     if (!group_numbers_.Has(group_number)) return;
     first_tokens_.emplace(group_number, token);
   }
 
-  // The first token at which an absent rank may have tensors, as far as rows
-  // tell; nothing if no rank is absent.
+  // Returns the first token at which an absent rank may have tensors, according
+  // to the recorded rows. Returns nothing if no rank is absent.
   std::optional<int64_t> first_token() const;
 
-  // `run tp8 lacks ranks 2-3`: all that it lacks, whatever is looked at, so
-  // that a row says the same whichever ranks are compared together.
+  // Text such as `run tp8 lacks ranks 2-3`. Names all ranks that the run lacks,
+  // even those that the comparison does not consider. Rows therefore have the
+  // same text for all selections of ranks.
   const std::string& text() const { return text_; }
 
  private:
@@ -48,10 +53,11 @@ class AbsentRanks {
   RankRanges lacking_;
   RankRanges group_numbers_;
   std::string text_;
-  std::map<int32_t, int64_t> first_tokens_;  // If there are rows.
+  // By golden group number. Has no entry for numbers without rows.
+  std::map<int32_t, int64_t> first_tokens_;
 };
 
-// Which ranks of both runs of a comparison have come.
+// The ranks of both runs that have recorded something.
 struct RanksOfRuns {
   storage::RunRanks golden;
   storage::RunRanks target;
@@ -61,17 +67,18 @@ struct RanksOfRuns {
                                           storage::RunReader& target);
 };
 
-// Ranks of both runs that an answer has to cover, of which the comparison may
-// give a part: those that are held elsewhere are absent here.
+// Ranks of both runs that the complete result must cover. The comparison may be
+// one part of a distributed one. Required ranks that are held elsewhere then
+// count as absent.
 struct RequiredRanks {
   std::vector<storage::RankRange> golden;
   std::vector<storage::RankRange> target;
 };
 
-// What is not there of both runs of a comparison. Thread-compatible.
+// The absent ranks of both runs of a comparison. Thread-compatible.
 class AbsentSides {
  public:
-  // The matcher must live as long as Explain is called.
+  // `matcher` must outlive this object.
   AbsentSides(const std::string& golden_run, const std::string& target_run,
               RanksOfRuns ranks, const RequiredRanks& required,
               const GroupMatcher& matcher);
@@ -79,23 +86,26 @@ class AbsentSides {
   const AbsentRanks& golden() const { return golden_; }
   const AbsentRanks& target() const { return target_; }
 
-  // Says in the row of a tensor that one run has alone if the other has ended
-  // before.
+  // Extends the reason of a row with only one tensor if the other run has ended
+  // before this token. Does nothing for rows with both tensors.
   //
   // Errors: those of the readers.
   absl::Status ExplainEnd(const TensorPair& pair, int32_t group_number,
                           v1::ComparisonRow& row);
 
-  // If all that is missing of a pair that is UNMATCHED may be on ranks
-  // that are not there, and on these alone, says so in its row.
+  // Marks the row of an UNMATCHED pair as inconclusive and extends its reason,
+  // if everything that is missing may be on absent ranks. Does nothing if a
+  // rank that is present should have some of it.
   void Explain(const TensorPair& pair, int32_t group_number,
                v1::ComparisonRow& row);
 
-  // The first of both sides; nothing if no rank of either is absent.
+  // Returns the earlier of the first tokens of both sides, or nothing if no
+  // rank is absent.
   std::optional<int64_t> first_token() const;
 
  private:
-  // Whether what is missing of one side of a pair may be on absent ranks alone.
+  // Returns whether everything that is missing of one side of a pair may be on
+  // absent ranks.
   bool IsExplained(const TensorPair& pair, bool is_target,
                    int32_t group_number) const;
 
@@ -104,8 +114,8 @@ class AbsentSides {
   std::string target_run_;
   AbsentRanks golden_;
   AbsentRanks target_;
-  // GroupMatcher::LastToken of those that were asked for, by is_target and
-  // group number.
+  // Cached results of GroupMatcher::LastToken, by `is_target` and golden group
+  // number.
   std::map<std::pair<bool, int32_t>, std::optional<int64_t>> last_tokens_;
 };
 

@@ -30,7 +30,7 @@ class OpTensors {
     tensors_.push_back(tensor);
   }
 
-  // Puts the tensors in the order of their keys. Called once all are added.
+  // Sorts the tensors by key. Must be called once, after all were added.
   void Sort() {
     std::sort(tensors_.begin(), tensors_.end(),
               [](const CallTensor& a, const CallTensor& b) {
@@ -47,8 +47,8 @@ class OpTensors {
   bool is_called_once() const { return starts_.size() == 1; }
   std::span<const CallTensor> tensors() const { return tensors_; }
 
-  // True if the numbers of the calls of both runs begin with the same one and
-  // have no gaps, and if each run has a single op of this name.
+  // Returns whether call numbers begin with the same number in both runs and
+  // have no gaps, and each run has a single op of this name.
   static bool AreNumbered(const OpTensors& golden, const OpTensors& target) {
     return golden.HasNoGaps() && target.HasNoGaps() &&
            golden.tensors_.front().call() == target.tensors_.front().call();
@@ -116,8 +116,8 @@ struct Landmark {
   size_t target = 0;
 };
 
-// Adds the tensors that both runs have once; only the first of each call if the
-// op is called several times.
+// Adds landmarks for the tensors that occur once in both runs. If the op is
+// called several times, adds only the first one of each call.
 void AddLandmarks(const Op& op, bool with_device, std::vector<Landmark>& out) {
   const bool has_one_call = op.golden.is_called_once();
   std::optional<int32_t> last_call;
@@ -156,13 +156,14 @@ void AddLandmarks(const Op& op, bool with_device, std::vector<Landmark>& out) {
   }
 }
 
-// Leaves the longest sequence that ascends in both runs: one of the longest
-// increasing subsequences.
+// Keeps the longest sequence that ascends in both runs, which is a longest
+// increasing subsequence.
 void KeepCommonOrder(std::vector<Landmark>& landmarks) {
   std::sort(
       landmarks.begin(), landmarks.end(),
       [](const Landmark& a, const Landmark& b) { return a.golden < b.golden; });
-  std::vector<size_t> ends;  // The last landmark of a sequence, by its length.
+  // The last landmark of the best sequence of each length.
+  std::vector<size_t> ends;
   std::vector<std::optional<size_t>> previous(landmarks.size());
   for (size_t i = 0; i < landmarks.size(); ++i) {
     const auto at = std::lower_bound(
@@ -200,7 +201,7 @@ size_t StretchOf(const std::vector<Landmark>& landmarks, size_t Landmark::*side,
 
 using Stretch = std::span<const OpCall>;
 
-// Takes the calls of the first stretch from `calls`.
+// Removes the calls of the first stretch from `calls` and returns them.
 Stretch TakeStretch(size_t stretch, Stretch& calls) {
   const auto end = std::find_if(
       calls.begin(), calls.end(),
@@ -211,11 +212,11 @@ Stretch TakeStretch(size_t stretch, Stretch& calls) {
   return out;
 }
 
-// Golden calls by target calls of an op.
+// Maps target calls of an op to golden calls.
 using Numbers = std::unordered_map<int32_t, int32_t>;
 
-// Pairs the calls of both runs that have no counterpart by their numbers: the
-// runs may have made them in another order.
+// Pairs calls that still have no counterpart by their numbers. The two runs may
+// have made them in another order.
 void PairRest(const std::vector<OpCall>& golden,
               const std::vector<OpCall>& target, Numbers& numbers) {
   std::unordered_set<int32_t> rest;
@@ -256,14 +257,14 @@ Numbers Align(const Op& op, const std::vector<Landmark>& landmarks,
   return out;
 }
 
-// The ops of both runs.
+// All ops of both runs.
 class Ops {
  public:
   Ops(const MatchRules& rules, const PairingSides& sides,
       const Partners& partners) {
     const auto op_of = [&](std::string name,
                            const LogicalTensor& tensor) -> Op& {
-      // Backward calls of msprobe have numbers of their own.
+      // msprobe numbers backward calls separately.
       if (rules.backward_order() && IsOfBackwardCall(tensor.key.io)) {
         name += '\0';
       }

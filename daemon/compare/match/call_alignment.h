@@ -26,7 +26,7 @@ namespace msitd::compare {
 //    longest sequence that both runs have in common is used.
 // 2. Ops that both runs call equally often, several times, add a landmark for
 //    each call if all of their calls are at the same places among those of
-//    step 1. Equal counts alone prove little: each run can have a call that the
+//    step 1. Equal counts prove little: each run can have a call that the
 //    other lacks.
 // 3. The landmarks divide both runs into stretches. Calls of an op belong
 //    together if they begin in the same stretch. If both runs have equally many
@@ -46,19 +46,19 @@ namespace msitd::compare {
 // thread-safe.
 class CallAlignment {
  public:
-  // Considers the tensors without a partner. `sides.calls`
-  // selects the ops whose calls may get other numbers. Borrows the target
-  // tensors of `sides`.
+  // Considers the tensors without a partner. `sides.calls` selects the ops
+  // whose calls may get other numbers. Borrows the target tensors of `sides`.
   CallAlignment(const MatchRules& rules, const PairingSides& sides,
                 const Partners& partners);
 
-  // Returns the golden call that belongs to the call of a target tensor, which
-  // may not exist; nothing if the call has no counterpart.
+  // Returns the number of the golden call that belongs to the call of a target
+  // tensor. The golden run need not have this call. Returns nothing if the call
+  // has no counterpart.
   std::optional<int32_t> GoldenCallOf(size_t target) const;
 
  private:
   std::span<const LogicalTensor> target_;
-  // For each target tensor; empty if all calls keep their numbers.
+  // One entry for each target tensor. Empty if all calls keep their numbers.
   std::vector<std::optional<int32_t>> golden_calls_;
 };
 

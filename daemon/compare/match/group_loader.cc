@@ -19,7 +19,7 @@ size_t TensorCount(const TensorGroup& group) {
   return group.golden.size() + group.target.size();
 }
 
-// What was held while it was loaded.
+// Returns the number of tensors and shards that are in memory.
 size_t LoadedCount(const TensorGroup& group) {
   size_t out = 0;
   for (const auto* side : {&group.golden, &group.target}) {
@@ -124,7 +124,7 @@ void GroupLoader::LoadGroup(const Turn& turn) {
       const MutexLock lock(mu_);
       while (told_count_ < turn.number) changed_.Wait(mu_);
     }
-    // Nobody else gets beyond the wait above before told_count_ grows.
+    // No other thread passes the wait above until told_count_ grows.
     if (group.ok()) on_loaded_(*group);
     is_over = !group.ok() || group->is_last_window;
     {

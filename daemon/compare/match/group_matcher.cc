@@ -17,11 +17,11 @@
 namespace msitd::compare {
 namespace {
 
-// The checks whether to stop are that far apart.
+// Number of coordinates between two calls of `stop`.
 constexpr size_t kCoordinatesPerCheck = 1024;
 
-// The group numbers that tensors of a rank may have, ascending, for ranks of
-// which equal ones come one after the other.
+// Returns the group numbers that tensors of a rank may have, ascending. The
+// result for the last rank is cached, because coordinates are sorted by rank.
 class GroupNumbersOfRank {
  public:
   GroupNumbersOfRank(const LayoutRules& layouts, const MeshSet& meshes)
@@ -57,13 +57,13 @@ bool ExecutesBefore(const storage::TensorInfo& a,
   return order(a) < order(b);
 }
 
-// The order of the index often is that of execution.
+// The order of the index often is the execution order.
 void SortByExecution(std::vector<LogicalTensor>& tensors) {
   if (std::is_sorted(tensors.begin(), tensors.end(), ExecutesBefore)) return;
   std::sort(tensors.begin(), tensors.end(), ExecutesBefore);
 }
 
-// Of several targets, the first one says how the golden tensor is put together.
+// If a golden tensor has several targets, the first one determines its layout.
 void FitPartners(const Partners& partners, TensorGroup& group) {
   for (size_t i = 0; i < group.golden.size(); ++i) {
     for (auto target = partners.TargetOf(i); target.has_value();
@@ -87,7 +87,7 @@ absl::StatusOr<GroupMatcher> GroupMatcher::Create(
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target, target_run.GetInfo());
   out.has_order_ =
       HasKnownOrder(golden.spec.labels) && HasKnownOrder(target.spec.labels);
-  // Of all that the run has, so that it does not depend on the selector.
+  // All ranks of the run count, whether or not they are selected.
   const auto ranks_of =
       [](storage::RunReader& reader,
          const storage::RunInfo& run) -> absl::StatusOr<RankCount> {
@@ -97,7 +97,7 @@ absl::StatusOr<GroupMatcher> GroupMatcher::Create(
     if (!ranks.empty()) count.count = std::max(count.count, ranks.back() + 1);
     return count;
   };
-  // Ends, since a run has a bounded number of placements.
+  // Terminates, because the number of placements of a run is limited.
   for (bool is_done = false; !is_done;) {
     MSITD_ASSIGN_OR_RETURN(out.golden_ranks_, ranks_of(golden_run, golden));
     MSITD_ASSIGN_OR_RETURN(out.target_ranks_, ranks_of(target_run, target));
@@ -143,7 +143,7 @@ absl::StatusOr<bool> GroupMatcher::FindGroups(storage::StopCheck stop) {
     MSITD_RETURN_IF_ERROR(AddCoordinates(is_target, stop, groups));
   }
   MSITD_ASSIGN_OR_RETURN(groups_, std::move(groups).Finish());
-  // A tensor that was seen now may be on a mesh that was not.
+  // A tensor that was listed may be on a mesh that was recorded later.
   size_t golden_count_now = 0;
   size_t target_count_now = 0;
   MSITD_RETURN_IF_ERROR(find_meshes(golden_count_now, target_count_now));
@@ -164,7 +164,7 @@ absl::Status GroupMatcher::AddCoordinates(bool is_target,
                           groups)
                : absl::OkStatus();
   };
-  // Tokens of a rank and device come in a row, and ascend.
+  // Tokens of a rank and device are consecutive and ascend.
   size_t count = 0;
   MSITD_RETURN_IF_ERROR(side.run.VisitCoordinates(
       LookingAhead(side.selector),
@@ -255,7 +255,7 @@ bool GroupMatcher::HasCopies() const {
 RunSide GroupMatcher::GoldenSide() const {
   RunSide side{*golden_,       selector_,     matching_.golden_layouts(),
                golden_meshes_, golden_ranks_, HasCopies()};
-  // Shards of other ranks belong to what is asked for.
+  // Shards on other ranks may belong to selected groups.
   if (!side.layouts.empty() || !side.meshes.empty()) {
     side.selector.ranks.clear();
   }
@@ -266,7 +266,8 @@ RunSide GroupMatcher::TargetSide() const {
   RunSide side{*target_,       selector_,     matching_.target_layouts(),
                target_meshes_, target_ranks_, HasCopies()};
   Selector& selector = side.selector;
-  // A golden rank without a counterpart selects nothing.
+  // Golden ranks without a counterpart are not compared. If none is left, -1
+  // selects no rank, whereas an empty list would select all.
   std::erase_if(selector.ranks, [this](int32_t& rank) {
     return !matching_.TargetRank(rank, rank);
   });
@@ -278,7 +279,7 @@ RunSide GroupMatcher::TargetSide() const {
     range.first += matching_.token_offset();
     range.last += matching_.token_offset();
   }
-  // Patterns are for golden names, which are made later.
+  // Patterns match golden names, which are determined after loading.
   if (matching_.renames()) selector.op_patterns.clear();
   return side;
 }

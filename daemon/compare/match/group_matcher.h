@@ -26,37 +26,44 @@ namespace msitd::compare {
 
 enum class CallPairing : uint8_t;
 
-// Finds which tensor of one run belongs to which of another: rank, token, op,
-// call, io and index are equal, once the rules have made golden names of those
-// of the target. Devices must be equal as well, unless each run has a single
-// device for the rank. Calls of an op that one run calls more often are paired
-// by their place in the execution order: see CallAlignment.
+// Finds the tensors of two runs that belong together.
 //
-// Before that, tensors are paired that a mapping names, and if the rules are
-// fuzzy, what is left over is paired once more: see PairingsOf.
+// Two tensors belong together if they have the same rank, token, op, call, io
+// and index, after the rules have translated those of the target run to golden
+// ones. Devices must also be equal, unless each run has a single device for the
+// rank. If one run calls an op more often than the other, its calls are paired
+// by their positions in the execution order; see CallAlignment. A mapping takes
+// precedence over names, and fuzzy matching pairs tensors that have no partner
+// after that; see Pairing.
 //
-// Where the matching has layouts, or the shards say how they lie, those of all
-// ranks of a group are put together before, and have the group number
-// for a rank. Devices do not count for them, nor for what they are
-// compared with.
+// Shards are assembled before they are paired, if there is a layout rule for
+// them or they have a recorded placement. The assembled tensor has a group
+// number in place of a rank. Devices are ignored for it and for its
+// counterpart.
 //
-// If the runs have different numbers of ranks, tensors that say nothing beside
-// others that do are taken for copies of one, of those ranks of their mesh that
-// have them: of the smallest mesh of several ranks that their rank is in.
+// If the runs have different numbers of ranks and a run has placements, a
+// tensor without placement is considered to be a copy that each rank of a mesh
+// computes for itself. The mesh is the smallest one of several ranks that
+// contains the rank of the tensor. Not all ranks of the mesh need to have a
+// copy.
 //
-// Ranks and tokens of the selector are those of the golden run; its op patterns
-// match golden names.
+// The matcher never holds all tensors of a run. Create lists the ranks and
+// tokens of both runs. The pairs of one of them, a group, are then loaded on
+// request, and groups that are too large are split into windows. The cost is
+// that tensors can be paired only within one rank and token.
 //
-// Thread-compatible; both readers must outlive it. What appears in a run after
-// Create at a new rank and token, or on a new mesh, is not seen.
+// Ranks and tokens of the selector are those of the golden run, and its op
+// patterns match golden names. Ranks, tokens and meshes that are added to a run
+// after Create are ignored.
+//
+// Thread-compatible. Both readers must outlive the matcher.
 class GroupMatcher {
  public:
-  // `looks_ahead` has IsComplete know of tokens behind those of the selector.
-  // `stop` is asked now and then.
+  // If `looks_ahead`, later tokens than those of the selector are listed as
+  // well, for IsComplete. `stop` is called regularly.
   //
   // Errors: RESOURCE_EXHAUSTED above kGroupRunsMax; INVALID_ARGUMENT for a
-  // filter by device where shards lie on meshes; those of `stop` and of the
-  // store.
+  // filter by device if shards are on meshes; those of `stop` and of the store.
   static absl::StatusOr<GroupMatcher> Create(
       storage::RunReader& golden, storage::RunReader& target, Selector selector,
       MatchRules matching, bool looks_ahead, storage::StopCheck stop);
@@ -68,25 +75,25 @@ class GroupMatcher {
                   /*looks_ahead=*/false, [] { return absl::OkStatus(); });
   }
 
-  // What there is to compare, in coordinates of the golden run.
+  // The groups to compare, with ranks and tokens of the golden run.
   const GroupSet& groups() const { return groups_; }
 
   // Pairs the calls of these groups by their numbers, except for those of torch
-  // functions, which have no rows before their group is complete. Rows of a
-  // group that is not complete remain valid only if later calls cannot change
-  // the pairs. Not called while groups are loaded.
+  // functions, which have no rows before their group is complete. This keeps
+  // rows of incomplete groups valid, because later calls cannot change the
+  // pairs. Must not be called while groups are loaded.
   void KeepPairsOf(const GroupSet& groups) { has_early_rows_ = groups; }
 
-  // True if devices tell tensors of this rank apart, at all tokens that are
-  // asked for; `rank` is that of a group. A part of these tokens may have one
-  // device alone.
+  // Returns whether a run has several devices for a rank, so that tensors are
+  // paired by device. `rank` is that of a group. All selected tokens are
+  // considered; some of them may have only one device.
   bool HasSeveralDevices(int32_t rank) const;
 
-  // What of a run has come to its end.
+  // The parts of a run to which no more tensors will be added.
   struct Closed {
     bool is_sealed = false;
-    // Of an active run: ranks of which the last token has, or all but those of
-    // which it has not.
+    // For an active run: the ranks whose last token is complete or, if
+    // `is_all_but`, the ranks whose last token is not complete.
     std::set<int32_t> ranks = {};
     bool is_all_but = false;
 
@@ -95,70 +102,83 @@ class GroupMatcher {
     friend bool operator==(const Closed&, const Closed&) = default;
   };
 
-  // True if no more tensors of the group are to be expected: each run has a
-  // later token of the rank, and of all ranks of the groups with its number, or
-  // is closed. Both are from before Create.
+  // Returns whether no more tensors of the group are expected. For each run,
+  // one of these must be true:
+  // - The run is sealed.
+  // - All ranks that can have tensors of the group have a later token, or are
+  //   closed and have this token as their last one.
+  //
+  // `golden` and `target` must have been determined before Create.
   bool IsComplete(const GroupKey& group, const Closed& golden,
                   const Closed& target) const;
 
-  // What is compared of some ranks of a run.
+  // The part of some ranks of a run that is compared.
   struct Compared {
-    RankRanges ranks;  // Those that are asked for.
-    RankRanges
-        group_numbers;  // Of the golden run, at which they may have tensors.
+    RankRanges ranks;  // The selected ranks.
+    // Golden group numbers of tensors that may be on these ranks.
+    RankRanges group_numbers;
   };
   Compared ComparedOf(bool is_target, const RankRanges& ranks) const;
 
-  // True if ranks that are not there may have all of the tensor of one run that
-  // belongs to `other`, the tensor of the other run with a group number of
-  // the golden run. False if one that is there would have to have a part of it.
+  // Returns whether the counterpart of `other` may be entirely on absent ranks
+  // of a run. `other` is a tensor of the other run, with the golden group
+  // number `golden_number`. Returns false if a rank that is present would have
+  // to hold a part of the counterpart.
   bool MayBeOn(const RankRanges& absent, bool is_target,
                const LogicalTensor& other, int32_t golden_number) const;
 
-  // The last token that a run has for a group number of the golden run, in its
-  // own tokens and whichever are asked for; nothing if it has none. Looks at
-  // the run if not all tokens are asked for.
+  // Returns the last token that a run has for a golden group number, as a token
+  // of this run, even if it is not selected. Returns nothing if there is none.
+  // Reads from the run unless all tokens are selected.
   //
   // Errors: those of the reader.
   absl::StatusOr<std::optional<int64_t>> LastToken(bool is_target,
                                                    int32_t golden_number) const;
 
-  // The group numbers, in the golden run, that tensors of a rank may have, of
-  // those that are compared; none if the rank is not asked for.
+  // Returns the golden group numbers of the tensors that a rank may have, among
+  // those that are compared. Returns none if the rank is not selected.
   std::vector<int32_t> GroupNumbersOf(bool is_target, int32_t rank) const;
   int64_t token_offset() const { return matching_.token_offset(); }
   RankCount golden_ranks() const { return golden_ranks_; }
   RankCount target_ranks() const { return target_ranks_; }
 
-  // As RunReader::is_far, of either run.
+  // Returns whether RunReader::is_far is true for one of the runs.
   bool is_far() const { return golden_->is_far() || target_->is_far(); }
 
-  // Loads one of groups(). Reads the descriptors of all ranks of its groups.
-  // Thread-safe. Errors: that of `stop`, which is asked now and then; those of
+  // Loads and pairs the tensors of one of groups(). Reads the index entries of
+  // all ranks that can have tensors of the group. If the group is too large,
+  // returns it without pairs and with `too_large_run`.
+  //
+  // Thread-safe. Errors: that of `stop`, which is called regularly; those of
   // the store.
   absl::StatusOr<TensorGroup> Load(const GroupKey& group,
                                    storage::StopCheck stop) const;
 
-  // Splits a group that Load found too large. Nothing if its tensors do not
-  // belong together by their own names, so that any two may be a pair, or if it
-  // is too large even so. Thread-safe, like LoadWindow; errors as Load.
+  // Splits a group that was too large for Load. Returns nothing if pairs do not
+  // depend on names only, because any two tensors could then be a pair, or if
+  // the group is too large even for windows.
+  //
+  // Thread-safe. Errors: as Load.
   absl::StatusOr<std::optional<GroupWindows>> Split(
       const GroupKey& group, storage::StopCheck stop) const;
 
-  // Loads one of these windows. `too_large_run` is set if the run has grown
-  // beyond it.
+  // Loads and pairs the tensors of one of these windows. Sets `too_large_run`
+  // if the run has grown beyond the window.
+  //
+  // Thread-safe. Errors: as Load.
   absl::StatusOr<TensorGroup> LoadWindow(const GroupKey& group,
                                          const GroupWindows& windows,
                                          size_t number,
                                          storage::StopCheck stop) const;
 
  private:
-  // What one run has for a group number.
+  // The ranks and devices of one run that may have tensors with a group number.
   struct Holders {
-    // Of all ranks, and of the rank that is the number itself.
+    // Devices of all these ranks, and those of the rank that equals the group
+    // number.
     std::set<std::string> devices;
     std::set<std::string> own_devices;
-    // The last token of every rank, in tokens of the golden run.
+    // The last token of each rank, as a token of the golden run.
     std::map<int32_t, int64_t> last_tokens;
   };
   struct BothHolders {
@@ -173,74 +193,76 @@ class GroupMatcher {
         matching_(std::move(matching)),
         looks_ahead_(looks_ahead) {}
 
-  // Finds out on which meshes shards of a run lie.
+  // Finds the meshes of the shards of a run. Sets `placement_count` to the
+  // number of recorded placements, or to 0 if placements are ignored.
   absl::StatusOr<MeshSet> FindMeshes(storage::RunReader& run,
                                      const LayoutRules& layouts,
                                      size_t& placement_count) const;
-  // Looks where both runs have tensors. Returns false if a placement has come
-  // meanwhile, so that it has to be done again.
+  // Determines the groups of both runs. Returns false if a placement was
+  // recorded in the meantime; the caller must then repeat the call.
   absl::StatusOr<bool> FindGroups(storage::StopCheck stop);
-  // Adds those groups for which a run has tensors.
+  // Adds the groups for which a run has tensors.
   absl::Status AddCoordinates(bool is_target, storage::StopCheck stop,
                               GroupCollector& groups);
-  // The selector of a run with, if this looks ahead, later tokens than are
-  // asked for.
+  // Returns the selector, extended by all later tokens if `looks_ahead_`.
   Selector LookingAhead(Selector selector) const;
-  // A rank and device of a run, with its tokens in those of the golden run:
-  // those that are asked for, and the last of all.
+  // A rank and device of a run, with the selected tokens and the last of all
+  // tokens. Tokens are those of the golden run.
   struct Place {
     int32_t rank = 0;
     std::string device;
     TokenRuns tokens = {};
     int64_t last_token = 0;
   };
-  // Takes note of it for the group numbers of its rank.
+  // Adds the tokens of a place to the group numbers of its rank.
   absl::Status AddPlace(bool is_target,
                         const std::vector<int32_t>& group_numbers,
                         const Place& place, GroupCollector& groups);
-  // True if the ranks that the user asks for have this group number of the
-  // golden run.
+  // Returns whether the selected ranks include this golden group number.
   bool IsSelected(int32_t group_number) const;
   bool IsSelectedToken(int64_t token) const;
-  // The golden group number that stands for one of either run; nothing if it is
-  // not to be compared.
+  // Returns the golden group number for a group number of either run, or
+  // nothing if it is not compared.
   std::optional<int32_t> GoldenNumberOf(bool is_target,
                                         int32_t group_number) const;
   bool HasCopies() const;
   RunSide GoldenSide() const;
-  // The selector in the terms of the target run.
+  // Returns the target run with the selector translated to its ranks and
+  // tokens.
   RunSide TargetSide() const;
   static bool IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
                          int32_t group_number, RankCount ranks,
                          const Holders& holders, const Closed& closed,
                          int64_t token);
-  // A side of a group, narrowed to the ranks that hold tensors of it, with the
-  // group number in the terms of its run. Nothing if the run has none of them.
+  // A side of a group. The selector is limited to ranks and devices that may
+  // have tensors of the group. The group number is that of the run.
   struct GroupSide {
     RunSide side;
     int32_t group_number = 0;
   };
   std::optional<GroupSide> SideOf(bool is_target, const GroupKey& group) const;
-  // Loads the tensors of a group. Returns false if there are too many.
+  // Loads the tensors of one side of a group. Returns false if there are too
+  // many.
   absl::StatusOr<bool> LoadSide(bool is_target, const GroupKey& group,
                                 storage::StopCheck stop,
                                 const SideLoader::TakesTensor& takes,
                                 TensorGroup& out) const;
-  // Loads both sides, and pairs what they have.
+  // Loads both sides of a group and pairs their tensors.
   absl::StatusOr<TensorGroup> LoadSome(
       const GroupKey& key, storage::StopCheck stop,
       const SideLoader::TakesTensor& takes_golden,
       const SideLoader::TakesTensor& takes_target) const;
-  // What a tensor and its counterpart have in common.
+  // Returns the name that a tensor and its counterpart share.
   std::string NameOf(bool is_target, const TensorKey& key) const;
-  // Fills in the pairs.
+  // Sorts the tensors of `group` by execution order and pairs them.
   void Match(bool with_device, CallPairing calls, TensorGroup& group) const;
-  // True for what the op patterns select by its golden name.
+  // Returns whether the op patterns select a target tensor by its golden name.
   bool IsSelected(const storage::TensorInfo& target) const;
-  // As LastToken, from the run itself.
+  // Returns LastToken by reading from the run.
   absl::StatusOr<std::optional<int64_t>> FindLastToken(
       bool is_target, int32_t golden_number) const;
-  // The group numbers that are asked for, if not all are.
+  // Returns the selected golden group numbers. Must not be called if all are
+  // selected.
   std::vector<int32_t> SelectedGroupNumbers() const;
   const LayoutRules& LayoutsOf(bool is_target) const {
     return is_target ? matching_.target_layouts() : matching_.golden_layouts();
@@ -257,7 +279,7 @@ class GroupMatcher {
   Selector selector_;
   MatchRules matching_;
   bool looks_ahead_;
-  bool has_order_ = false;  // HasKnownOrder of both runs.
+  bool has_order_ = false;  // HasKnownOrder is true for both runs.
   GroupSet groups_;
   GroupSet has_early_rows_;
   std::map<int32_t, BothHolders> holders_;  // By golden group number.

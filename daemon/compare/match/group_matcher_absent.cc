@@ -8,11 +8,11 @@
 #include "daemon/compare/shard/shard_joiner.h"
 #include "protos/status/status.h"
 
-// What ranks that are not there would have.
+// Functions of GroupMatcher that determine what absent ranks may have.
 namespace msitd::compare {
 namespace {
 
-// The row that begins with rank `number` of the mesh.
+// Returns the row of the mesh that begins with rank number `number`.
 storage::RankRange RowAt(const Mesh& mesh, int32_t number) {
   const int32_t first = mesh.RankAt(number);
   return {first, first + mesh.row_size() - 1};
@@ -25,7 +25,7 @@ bool HasAnyOf(const Mesh& mesh, const RankRanges& absent) {
   return false;
 }
 
-// As far as they are looked at: kMissingRowsMax.
+// Checks at most kMissingRowsMax rows.
 bool HasAllOf(const Mesh& mesh, const RankRanges& absent) {
   size_t row_count = 0;
   for (int32_t i = 0; i < mesh.size() && row_count++ < kMissingRowsMax;
@@ -114,7 +114,7 @@ absl::StatusOr<std::optional<int64_t>> GroupMatcher::FindLastToken(
         numbers.end()) {
       continue;
     }
-    // One rank at a time: a run has many tokens.
+    // One rank at a time, because a run can have many tokens.
     side.selector.ranks = {rank};
     MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                            side.run.ListCoordinates(side.selector));
@@ -138,7 +138,7 @@ bool GroupMatcher::MayBeOn(const RankRanges& absent, bool is_target,
       is_target ? matching_.TargetOpOf(other.key.op)
                 : std::optional(matching_.GoldenOpOf(other.key));
   if (!op.has_value()) {
-    // Any rule may be for it.
+    // The target op is not known, so that each rule may apply to it.
     for (const storage::RankRange& range :
          layouts.RanksNeeded(group_number, ranks)) {
       if (absent.HasAll(range)) return true;

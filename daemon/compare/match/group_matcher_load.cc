@@ -79,7 +79,7 @@ absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
     group.target.clear();
     return group;
   }
-  // A window may lack what its calls belong to.
+  // A window may lack the counterparts of some calls.
   const bool is_whole = takes_golden == nullptr && takes_target == nullptr;
   CallPairing calls = CallPairing::kByNumber;
   if (has_order_ && is_whole) {
@@ -98,7 +98,7 @@ std::optional<GroupMatcher::GroupSide> GroupMatcher::SideOf(
       is_target ? group.token + matching_.token_offset() : group.token;
   if (holders.devices.empty() || token < 0) return std::nullopt;
   GroupSide out{is_target ? TargetSide() : GoldenSide(), group.rank};
-  // Groups were made of ranks that have a counterpart.
+  // All groups have ranks with a counterpart.
   if (is_target) {
     MSITD_CHECK(matching_.TargetRank(group.rank, out.group_number));
   }

@@ -10,21 +10,23 @@
 
 namespace msitd::compare {
 
-// Loads a group: at once, or in windows if it is too large for that.
+// Loads one group as a whole or, if it is too large, in windows.
+//
 // Thread-compatible. Borrows the matcher.
 class GroupReading {
  public:
   GroupReading(const GroupMatcher& matcher, GroupKey key)
       : matcher_(matcher), key_(key) {}
 
-  // Returns the group or its next window; not called after the last one, or an
-  // error. Errors: as GroupMatcher::Load.
+  // Returns the group or its next window. Must not be called after the last
+  // window or after an error. Errors: as GroupMatcher::Load.
   absl::StatusOr<TensorGroup> Next(storage::StopCheck stop);
 
  private:
   const GroupMatcher& matcher_;
   const GroupKey key_;
-  std::optional<GroupWindows> windows_;  // If there are several.
+  // Nothing if the group is loaded as a whole.
+  std::optional<GroupWindows> windows_;
   size_t next_ = 0;
 };
 

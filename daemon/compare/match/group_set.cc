@@ -12,7 +12,7 @@ namespace {
 
 using Run = TokenRuns::Run;
 
-// The run in which `token` would be.
+// Returns the run that could contain `token`, or the end if there is none.
 std::vector<Run>::const_iterator RunOf(const std::vector<Run>& runs,
                                        int64_t token) {
   const auto behind = std::upper_bound(
@@ -21,7 +21,7 @@ std::vector<Run>::const_iterator RunOf(const std::vector<Run>& runs,
   return behind == runs.begin() ? runs.end() : behind - 1;
 }
 
-// All tokens of the lists, each once.
+// Returns the union of the lists.
 TokenRuns Merge(const std::vector<TokenRuns>& lists) {
   using Head = std::pair<int64_t, size_t>;
   std::priority_queue<Head, std::vector<Head>, std::greater<>> heads;
@@ -145,7 +145,7 @@ std::optional<GroupKey> GroupCursor::Next() {
 
 absl::Status GroupCollector::Add(int32_t rank, const TokenRuns& tokens) {
   std::vector<TokenRuns>& lists = lists_[rank];
-  // Ranks of a mesh mostly have the same.
+  // The ranks of a mesh usually have the same tokens.
   if (tokens.empty() ||
       std::find(lists.begin(), lists.end(), tokens) != lists.end()) {
     return absl::OkStatus();

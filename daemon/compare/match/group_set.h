@@ -15,13 +15,14 @@
 
 namespace msitd::compare {
 
-// A comparison whose groups take more runs of tokens (TokenRuns) than this is
-// refused; narrow its filter. They take some 25 MiB. A rank has a run for each
-// change in the distance of its tokens, so for all its tokens one, if they are
-// evenly spaced; however they lie, there are twice as many groups.
+// Maximum number of token runs (TokenRuns) in the groups of a comparison, which
+// take about 25 MiB. A comparison with more is refused; the user has to narrow
+// the filter. A rank needs a single run if all its tokens are evenly spaced,
+// and another one for each change of the distance. In the worst case, runs have
+// two tokens each.
 inline constexpr size_t kGroupRunsMax = size_t{1} << 20;
 
-// A set of tokens, held as runs of evenly spaced ones.
+// A set of tokens, stored as runs of evenly spaced tokens.
 //
 // Thread-compatible.
 class TokenRuns {
@@ -29,20 +30,21 @@ class TokenRuns {
   struct Run {
     int64_t first = 0;
     int64_t last = 0;
-    int64_t step = 0;  // 0 if it is a single token.
+    int64_t step = 0;  // 0 for a single token.
 
     friend bool operator==(const Run&, const Run&) = default;
   };
 
-  // Adds a token above all others.
+  // Adds a token that is above all others.
   void Append(int64_t token);
-  // Adds any token. Takes long if there are others above it.
+  // Adds any token. Takes time proportional to the size if it is not the
+  // largest.
   void Insert(int64_t token);
 
   bool Has(int64_t token) const;
   bool empty() const { return runs_.empty(); }
   size_t count() const { return count_; }
-  // They ascend and do not overlap, and are the same for the same tokens.
+  // The runs ascend and do not overlap. Equal sets have equal runs.
   const std::vector<Run>& runs() const { return runs_; }
 
   friend bool operator==(const TokenRuns&, const TokenRuns&) = default;
@@ -52,22 +54,23 @@ class TokenRuns {
   size_t count_ = 0;
 };
 
-// Gives out tokens in order. Borrows them.
+// Iterates over tokens in order. Borrows them.
 class TokenCursor {
  public:
   explicit TokenCursor(const TokenRuns& tokens) : runs_(&tokens.runs()) {}
 
-  // Nothing at the end.
+  // Returns nothing at the end.
   std::optional<int64_t> Next();
 
  private:
   const std::vector<TokenRuns::Run>* runs_;
   size_t run_ = 0;
   int64_t token_ = 0;
-  bool is_inside_ = false;  // `token_` was the last one, of run `run_`.
+  // `token_` is the token returned last, and is in run `run_`.
+  bool is_inside_ = false;
 };
 
-// A rank, or group number, and a token of the golden run.
+// A rank or group number and a token, both of the golden run.
 struct GroupKey {
   int64_t token = 0;
   int32_t rank = 0;
@@ -75,15 +78,15 @@ struct GroupKey {
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
 
-// A set of groups. Ten million of them take a few kilobytes for each rank if
-// the ranks have tokens that are evenly spaced.
+// A set of groups. Ten million groups take a few KiB for each rank if tokens
+// are evenly spaced.
 //
 // Thread-compatible.
 class GroupSet {
  public:
-  // Fastest if it is above all others of its rank.
+  // Fastest if the token is above all others of its rank.
   void Insert(const GroupKey& key);
-  // Adds all groups of a rank that has none so far.
+  // Adds all groups of a rank that is not in the set yet.
   void Add(int32_t rank, TokenRuns tokens);
 
   bool Has(const GroupKey& key) const;
@@ -96,13 +99,13 @@ class GroupSet {
   size_t count_ = 0;
 };
 
-// Gives out the groups of a set by token, then rank. Borrows the set, which
-// does not change.
+// Iterates over the groups of a set by token, then rank. Borrows the set, which
+// must not change.
 class GroupCursor {
  public:
   explicit GroupCursor(const GroupSet& groups);
 
-  // Nothing at the end.
+  // Returns nothing at the end.
   std::optional<GroupKey> Next();
 
  private:
@@ -121,7 +124,8 @@ class GroupCursor {
   std::priority_queue<Head, std::vector<Head>, std::greater<>> heads_;
 };
 
-// Collects the tokens of groups that many ranks have part in.
+// Merges the tokens of groups that have tensors on several ranks. Ranks often
+// have the same tokens, which are stored once.
 class GroupCollector {
  public:
   // Errors: RESOURCE_EXHAUSTED above kGroupRunsMax.
@@ -129,10 +133,10 @@ class GroupCollector {
   absl::StatusOr<GroupSet> Finish() &&;
 
  private:
-  // Leaves one list for each rank.
+  // Merges the lists of each rank into one.
   absl::Status Compact();
 
-  // Lists that differ, by rank.
+  // Different lists of tokens, by rank.
   std::map<int32_t, std::vector<TokenRuns>> lists_;
   size_t run_count_ = 0;
 };

@@ -41,13 +41,14 @@ std::vector<GroupSplitter::Name> GroupSplitter::TakeNames() {
   std::vector<Name> out;
   for (const Entry& entry : entries_) {
     if (out.empty() || out.back().hash != entry.hash) {
-      // That of the golden run, if it has the name.
+      // Golden tensors are first, so that this is their sequence if there are
+      // any.
       out.push_back({entry.hash, entry.sequence});
     }
     ++(entry.is_target ? out.back().target_count : out.back().golden_count);
   }
   entries_ = {};
-  // The order of rows.
+  // The order of rows: names of the golden run, then those of only the target.
   std::sort(out.begin(), out.end(), [](const Name& a, const Name& b) {
     const bool a_is_alone = a.golden_count == 0;
     const bool b_is_alone = b.golden_count == 0;

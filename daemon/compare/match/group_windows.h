@@ -11,35 +11,37 @@
 
 namespace msitd::compare {
 
-// Tensors of a run at one rank and token beyond which they are not even
-// compared in windows. Bounds what is held to tell the windows apart: 24 bytes
-// for each tensor of both runs while they are counted, and 16 for each name
-// after that.
+// Maximum number of tensors of a run at one rank and token that can be compared
+// in windows. Limits the memory for splitting: 24 bytes for each tensor of both
+// runs while they are counted, and 16 bytes for each name afterwards.
 inline constexpr size_t kSplitTensorsMax = size_t{1} << 21;
 
-// Most tensors of either run in a window: one is compared while the next one is
+// Maximum number of tensors of either run in a window. It is half of the
+// maximum of a group, because one window is compared while the next one is
 // loaded.
 inline constexpr size_t kWindowTensorsMax = kGroupTensorsMax / 2;
 
-// Splits a group that has too many tensors to be held at once into windows that
-// are compared one after the other.
+// Splits a group with too many tensors for memory into windows that are
+// compared one after the other.
 //
-// A pair must not be cut apart, so a window is a set of names (PairName of the
-// golden op): all tensors of both runs that have one of them, shards included.
-// Windows follow the execution order of the golden run, so that their rows are
-// in the order of one group; names that only the target has come last. A window
-// costs one more scan of the group in both runs.
+// A pair must not be split. Windows of consecutive tensors would split pairs
+// whose execution order differs between the runs. A window is therefore a set
+// of names (PairName of the golden op): all tensors of both runs with one of
+// these names, including shards. Windows follow the execution order of the
+// golden run, so that their rows have the same order as those of a single
+// group. Names that only the target has are in the last windows. The cost of
+// each window is one more scan of the group in both runs.
 //
-// Names are held as hashes. Two that collide are in one window, which changes
-// nothing about their pairs.
+// Names are stored as hashes. Two names with equal hashes are in the same
+// window, which does not affect their pairs.
 //
 // Immutable, hence thread-safe.
 class GroupWindows {
  public:
   size_t count() const { return count_; }
 
-  // Whether tensors of this name are in window `number`. Names that have come
-  // since the windows were made are in the last one.
+  // Returns whether tensors of this name are in window `number`. Names that
+  // were recorded after the split are in the last window.
   bool Has(size_t number, std::string_view name) const;
 
  private:
@@ -50,17 +52,18 @@ class GroupWindows {
     uint32_t window = 0;
   };
 
-  std::vector<Name> names_;  // By hash.
+  std::vector<Name> names_;  // Sorted by hash.
   size_t count_ = 0;
 };
 
-// Makes windows of the tensors of a group. Used once, by one thread.
+// Creates the windows from the tensors of a group. Used once, by one thread.
 class GroupSplitter {
  public:
-  // Adds a tensor of either run; false above kSplitTensorsMax.
+  // Adds a tensor of either run. Returns false above kSplitTensorsMax.
   bool Add(std::string_view name, uint64_t sequence, bool is_target);
 
-  // Returns the windows; nothing if a name has more tensors than one takes.
+  // Returns the windows, or nothing if a single name has too many tensors for a
+  // window.
   std::optional<GroupWindows> Split();
 
  private:
@@ -69,10 +72,12 @@ class GroupSplitter {
     uint64_t sequence = 0;
     bool is_target = false;
   };
-  // All tensors of one hash.
+  // The tensors of all names with one hash.
   struct Name {
     uint64_t hash = 0;
-    uint64_t sequence = 0;  // The first one.
+    // The first one in the golden run or, if it lacks the name, in the target
+    // run.
+    uint64_t sequence = 0;
     uint32_t golden_count = 0;
     uint32_t target_count = 0;
   };

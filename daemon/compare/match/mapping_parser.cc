@@ -80,7 +80,7 @@ absl::StatusOr<MappedPair> ToPair(std::string_view line) {
   const auto parsed = google::protobuf::util::JsonStringToMessage(
       google::protobuf::StringPiece(line.data(), line.size()), &message);
   if (!parsed.ok()) {
-    // What follows the first line quotes the text.
+    // Further lines of the message quote the text.
     const std::string_view why(parsed.message().data(),
                                parsed.message().size());
     return Invalid("is not the JSON of a pair: {}",

@@ -10,28 +10,31 @@
 
 namespace msitd::compare {
 
-// What rows say of pairs whose line has no reason.
+// Reason of pairs whose line in the mapping has none.
 inline constexpr std::string_view kByTheMapping = "by the mapping";
 
-// Makes a mapping of the bytes of an attachment, whose lines are JSON of
-// msitd.v1.MappingLine. The bytes are of a stranger. Holds one line of them,
-// and the mapping. Thread-compatible.
+// Parses the bytes of an attachment as a mapping. Each line is a
+// msitd.v1.MappingLine as JSON. The bytes are untrusted. Memory is limited to
+// one line and the mapping.
+//
+// Thread-compatible.
 class MappingParser {
  public:
-  // Takes the next bytes. After an error nothing more may be given to it.
+  // Parses the next bytes. Must not be called after an error.
   //
-  // Errors: INVALID_ARGUMENT with the line and what is wrong about it:
-  // `line 3: target.op: is empty`.
+  // Errors: INVALID_ARGUMENT with the line and the reason. Example: `line 3:
+  // target.op: is empty`.
   absl::Status Append(std::string_view bytes);
 
-  // Call it once, behind all bytes. Fails as Append does.
+  // Returns the mapping. Must be called once, after all bytes were appended.
+  // Errors: as Append.
   absl::StatusOr<TensorMapping> Finish();
 
  private:
   absl::Status TakeLine(std::string_view line);
 
   TensorMapping mapping_;
-  std::string line_;  // What there is of the one that has not ended.
+  std::string line_;  // The beginning of a line that is not complete yet.
   int line_count_ = 0;
 };
 

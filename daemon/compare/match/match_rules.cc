@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kRegexBytesMax = int64_t{256} << 10;
 
-// No op begins with it: names of ops hold no control characters that matter
-// here, and one that does is at worst unmatched.
+// Prefix of the keys of listed ops. Names of ops do not begin with this control
+// character in practice. An op that does is unmatched at worst.
 constexpr char kMappedMark = '\1';
 
 std::string Lower(std::string_view text) {
@@ -219,7 +219,7 @@ std::string MatchRules::Rewritten(std::string_view op) const {
   std::string out(op);
   for (const Rewrite& rewrite : rewrites_) {
     re2::RE2::GlobalReplace(&out, *rewrite.regex, rewrite.replacement);
-    // A replacement of an empty match could make it grow with every rule.
+    // A replacement of empty matches could multiply the length with each rule.
     if (out.size() > kOpBytesMax) out.resize(kOpBytesMax);
   }
   return out;
@@ -236,7 +236,7 @@ std::string MatchRules::LooseName(std::string_view op) {
     const size_t end = std::min(text.find('.', begin), text.size());
     const std::string_view component(text.data() + begin, end - begin);
     begin = end + 1;
-    // PEFT holds the model that it adapts as `base_model.model`.
+    // PEFT wraps a model as `base_model.model`.
     const bool is_held_by_peft = is_in_peft && component == "model";
     is_in_peft = component == "base_model";
     if (component.empty() || is_in_peft || is_held_by_peft ||

@@ -26,65 +26,72 @@ namespace msitd::compare {
 inline constexpr size_t kRewritesMax = 64;
 inline constexpr size_t kMappedOpsMax = size_t{1} << 16;
 
-// Which names, ranks and tokens of the target run stand for which of the
-// golden run. See msitd.v1.Matching.
+// Rules that translate names, ranks and tokens of the target run to those of
+// the golden run. See msitd.v1.Matching.
 //
-// Thread-compatible; immutable, but for UseMapping and UseBackwardOrder.
+// Thread-compatible. Immutable, except for UseMapping and UseBackwardOrder.
 class MatchRules {
  public:
-  // Everything stands for itself.
+  // Creates rules that change nothing.
   MatchRules() = default;
 
-  // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message begins with the
-  // field: `matching.ops[3].target_op: ...`.
+  // Errors: INVALID_ARGUMENT with FIELD_INVALID. The message begins with the
+  // invalid field: `matching.ops[3].target_op: ...`.
   static absl::StatusOr<MatchRules> Create(const v1::Matching& spec);
 
-  // Equal for a golden and a target op that belong to each other. What is in
-  // the list of ops equals nothing but its other side.
+  // Return keys that are equal if a golden and a target op belong together. The
+  // key of an op in the list of ops equals only that of the other op in its
+  // entry.
   std::string KeyOfGolden(std::string_view op) const;
   std::string KeyOfTarget(std::string_view op) const;
 
-  // The golden op that a target op stands for, whether or not there is one. Of
-  // a tensor, the mapping counts as well.
+  // Returns the golden op for a target op. The golden run need not have this
+  // op. For a tensor, the mapping is applied as well.
   std::string GoldenOpOf(std::string_view op) const;
   std::string GoldenOpOf(const TensorKey& target) const;
 
-  // The target op that stands for a golden op; nothing if several may.
+  // Returns the target op for a golden op, or nothing if it cannot be
+  // determined because several ops are possible.
   std::optional<std::string> TargetOpOf(std::string_view op) const;
 
-  // The rewrites, in their order, as the flag of msitctl takes them.
+  // The rewrites in their order, in the syntax of the flag of msitctl.
   size_t rewrite_count() const { return rewrites_.size(); }
   std::string RewriteText(size_t number) const;
-  // Marks those that change a target op; `marks` has as many.
+  // Sets the marks of the rewrites that change a target op. `marks` has one
+  // entry for each rewrite.
   void MarkRewrites(std::string_view op, std::vector<bool>& marks) const;
 
-  // An op without what fuzzy matching does not look at.
+  // Returns the part of an op's name that fuzzy matching compares: in lower
+  // case, with one kind of separator and without wrappers such as `module`.
   static std::string LooseName(std::string_view op);
 
   bool renames() const {
     return !rewrites_.empty() || !target_by_golden_.empty() || ignore_case_ ||
            fuzzy_ || is_mapped_;
   }
-  // Tensors belong together by their own names, whatever else there is.
+  // Returns whether tensors are paired only by their own names, so that a pair
+  // does not depend on other tensors.
   bool pairs_by_names_alone() const {
     return !fuzzy_ && !is_mapped_ && !backward_order_;
   }
   bool ignore_case() const { return ignore_case_; }
   bool fuzzy() const { return fuzzy_; }
-  // `grad_input` and `grad_output` belong together by the order of the backward
-  // calls of their op in a rank and token, if each run has numbers of these
-  // calls that the other lacks; else by the numbers.
+  // Backward order: `grad_input` and `grad_output` are paired by the order of
+  // the backward calls of their op within a rank and token, if each run has
+  // call numbers that the other lacks. Otherwise they are paired by number.
   bool backward_order() const { return backward_order_; }
-  // Whoever asks may not use it.
+  // The user requires pairs by number; UseBackwardOrder must not be called.
   bool backward_by_number() const { return backward_by_number_; }
   void UseBackwardOrder() { backward_order_ = true; }
   int64_t token_offset() const { return token_offset_; }
 
-  // A mapping of tensors takes precedence; `pairs_others` if what it does not
-  // name belongs together by the other rules.
+  // The rules include a mapping of tensors, which takes precedence. If
+  // `pairs_others`, tensors that it does not name are paired by the other
+  // rules.
   bool is_mapped() const { return is_mapped_; }
   bool pairs_others() const { return pairs_others_; }
-  // Null until UseMapping. Nothing is paired before, if is_mapped.
+  // Null until UseMapping is called, which must happen before tensors are
+  // paired if is_mapped.
   const std::shared_ptr<const TensorMapping>& mapping() const {
     return mapping_;
   }
@@ -92,21 +99,22 @@ class MatchRules {
     mapping_ = std::move(mapping);
   }
 
-  // False for a golden rank that is not to be compared; else `target` is its
-  // counterpart. FromTarget is the other way round.
+  // Return false if the rank is not compared. Otherwise set the second argument
+  // to its counterpart in the other run.
   bool TargetRank(int32_t golden, int32_t& target) const;
   bool GoldenRank(int32_t target, int32_t& golden) const;
 
-  // Pairs of ranks, golden ones first; if there are any, only these count.
+  // Pairs of ranks, by golden rank. If there are any, only these ranks are
+  // compared.
   const std::map<int32_t, int32_t>& ranks() const {
     return target_by_golden_rank_;
   }
 
-  // How shards of either run become tensors. The ranks above are group numbers
-  // then.
+  // Layout rules for shards of each run. With these, the ranks above are group
+  // numbers.
   const LayoutRules& golden_layouts() const { return golden_layouts_; }
   const LayoutRules& target_layouts() const { return target_layouts_; }
-  // What shards say of themselves does not count.
+  // Recorded placements are ignored.
   bool ignore_placements() const { return ignore_placements_; }
 
  private:

@@ -25,7 +25,7 @@ constexpr std::string_view kSamePlace =
 constexpr std::string_view kBackwardOrder =
     "the same place among the backward calls of its op";
 
-// Backward calls of one run by their place among those of the op.
+// The backward calls of one run, numbered by their order among those of the op.
 class Calls {
  public:
   Calls(std::span<const LogicalTensor> tensors, bool with_device)
@@ -37,8 +37,8 @@ class Calls {
     }
   }
 
-  // Returns the key of one of the backward tensors, with the place of its call
-  // as the number.
+  // Returns the key of a backward tensor of this run, with the position of its
+  // call as call number.
   TensorKey PlaceOf(const LogicalTensor& tensor) const {
     TensorKey key = tensor.key;
     key.call = by_op_.at(OpOf(key)).at(key.call);
@@ -56,12 +56,12 @@ class Calls {
   std::unordered_map<std::string, Places> by_op_;
 };
 
-// Tells of which ops backward calls belong together by their places: of those
-// of which each run has a number that the other lacks. Else numbers are alike,
-// and the run with fewer lacks calls.
+// Determines the ops whose backward calls are paired by order. These are the
+// ops for which each run has a call number that the other lacks. For other ops,
+// the numbers agree and the run with fewer numbers lacks calls.
 class BackwardOrder {
  public:
-  // Ops go by the names that IsBy is asked for.
+  // `op` is the name that will be passed to IsBy.
   void AddGolden(std::string op, const TensorKey& key) {
     if (IsOfBackwardCall(key.io)) golden_[std::move(op)].insert(key.call);
   }
@@ -69,7 +69,8 @@ class BackwardOrder {
     if (IsOfBackwardCall(key.io)) target_[std::move(op)].insert(key.call);
   }
 
-  // True if they do. Call it once all are added.
+  // Returns whether backward calls of two ops are paired by order. Must be
+  // called after all calls were added.
   bool IsBy(const std::string& golden_op, const std::string& target_op) {
     const auto [known, is_new] =
         known_.try_emplace(golden_op + '\0' + target_op, false);
@@ -94,13 +95,14 @@ class BackwardOrder {
   std::unordered_map<std::string, bool> known_;
 };
 
-// Golden tensors by name, each of which may be found again and again.
+// Finds golden tensors by name. A golden tensor can be found several times.
 class GoldenNames {
  public:
-  // With `calls`, these are backward tensors only, by the places of calls.
+  // With `calls`, contains only backward tensors, with the positions of their
+  // calls as call numbers.
   explicit GoldenNames(const PairingSides& sides, const Calls* calls = nullptr)
       : sides_(sides) {
-    // As in NamePairing.
+    // Tensors with all shards are preferred, as in NamePairing.
     for (const bool is_sound : {true, false}) {
       for (size_t i = 0; i < sides.golden.size(); ++i) {
         const LogicalTensor& golden = sides.golden[i];
@@ -113,8 +115,9 @@ class GoldenNames {
     }
   }
 
-  // Finds the golden tensor of this name that belongs to a target tensor: of
-  // several, the first target tensor of a name gets the first one, and so on.
+  // Returns the golden tensor of this name that belongs to a target tensor, or
+  // nothing. If there are several, the first target tensor of a name gets the
+  // first golden one, the second target tensor the second one, and so on.
   std::optional<size_t> Find(const std::string& name,
                              const LogicalTensor& target) {
     const auto found = by_name_.find(name);
@@ -142,11 +145,11 @@ class GoldenNames {
 
   const PairingSides& sides_;
   std::unordered_map<std::string, std::vector<size_t>> by_name_;
-  // How often a target tensor of a name has found something.
+  // How often a target tensor of a name was looked up successfully.
   std::unordered_map<std::string, size_t> found_;
 };
 
-// Golden backward tensors that belong to target ones by the places of calls.
+// Finds golden backward tensors for target tensors by the order of calls.
 class OrderedNames {
  public:
   explicit OrderedNames(const PairingSides& sides)
@@ -161,13 +164,15 @@ class OrderedNames {
     }
   }
 
-  // True if the target tensor belongs to one of the golden op by its place.
+  // Returns whether the target tensor is paired by order with one of the golden
+  // op.
   bool Has(const std::string& golden_op, const LogicalTensor& target) {
     return IsOfBackwardCall(target.key.io) &&
            order_.IsBy(golden_op, target.key.op);
   }
 
-  // Finds it, as pair `number` of the mapping has it.
+  // Returns the golden tensor for `target` according to pair `number` of the
+  // mapping, or nothing.
   std::optional<size_t> Find(const TensorMapping& mapping, size_t number,
                              const LogicalTensor& target) {
     return names_.Find(mapping.GoldenName(number, targets_.PlaceOf(target)),
@@ -181,7 +186,8 @@ class OrderedNames {
   BackwardOrder order_;
 };
 
-// What a mapping names. A golden tensor may belong to several targets.
+// Pairs the tensors that the mapping names. A golden tensor may have several
+// targets.
 class MappingPairing final : public Pairing {
  public:
   explicit MappingPairing(const MatchRules& rules)
@@ -207,7 +213,7 @@ class MappingPairing final : public Pairing {
           continue;
         }
         const MappedTensor& line = mapping_.pair(*number).golden;
-        // A number that a line says is that of the call itself.
+        // A call number in the mapping is the number of the call itself.
         const bool is_ordered = backward_order_ && !line.call.has_value() &&
                                 ordered_names->Has(line.op, target);
         const auto golden =
@@ -245,8 +251,8 @@ class MappingPairing final : public Pairing {
   const bool backward_order_;
 };
 
-// Names of tensors as NamePairing has them, where backward calls of some ops
-// belong together by their places.
+// Names of tensors for NamePairing, if backward calls of some ops are paired by
+// order.
 class NumberedNames {
  public:
   NumberedNames(const MatchRules& rules, const PairingSides& sides)
@@ -265,7 +271,7 @@ class NumberedNames {
     return Of(rules_.KeyOfGolden(golden.key.op), goldens_, golden,
               golden.key.call);
   }
-  // `call` is the golden call of the target tensor, by its number.
+  // `call` is the number of the golden call that belongs to the target tensor.
   std::string OfTarget(const LogicalTensor& target, int32_t call) {
     return Of(rules_.KeyOfTarget(target.key.op), targets_, target, call);
   }
@@ -285,11 +291,10 @@ class NumberedNames {
   BackwardOrder order_;
 };
 
-// Tensors whose names are equal once the rules have made golden names of
-// those of the target, and calls are numbered as they ask for. Calls of ops
-// that one run calls more often are numbered by CallAlignment. Several of one
-// name are paired in the order of execution, those of which shards are amiss
-// last.
+// Pairs tensors whose names are equal after the rules were applied to those of
+// the target. CallAlignment determines the call numbers of ops that one run
+// calls more often. Several tensors with one name are paired in execution
+// order: first those with all shards, then those that lack shards.
 class NamePairing final : public Pairing {
  public:
   explicit NamePairing(const MatchRules& rules) : rules_(rules) {}
@@ -313,7 +318,7 @@ class NamePairing final : public Pairing {
                                              target.key, call);
     };
     TargetNames names(sides.with_device);
-    // Of several with one name, those that are something go first.
+    // Among tensors with one name, those with all shards are first.
     for (const bool is_sound : {true, false}) {
       for (size_t i = 0; i < sides.target.size(); ++i) {
         const LogicalTensor& target = sides.target[i];
@@ -340,8 +345,8 @@ class NamePairing final : public Pairing {
   }
 
  private:
-  // True if all names are equal and in the same order, which is common, and
-  // which a table of names is not needed for.
+  // Returns whether all names are equal and in the same order. This is common,
+  // and requires no table of names.
   bool IsInStep(const PairingSides& sides, const Partners& partners) const {
     const auto is_pair = [&sides](const LogicalTensor& golden,
                                   const LogicalTensor& target) {
@@ -360,13 +365,13 @@ class NamePairing final : public Pairing {
   const MatchRules& rules_;
 };
 
-// The first golden tensor in the order of execution with the first target one
-// that has its shape, io and index, and a like name of its op.
+// Pairs each free golden tensor, in execution order, with the first free target
+// tensor that has the same shape, io and index, and an op with a similar name.
 class LikenessPairing final : public Pairing {
  public:
   using NameOf = std::string (*)(std::string_view op);
 
-  // `name_of` gives ops that are alike the same name.
+  // `name_of` returns equal names for ops that are similar.
   LikenessPairing(const MatchRules& rules, NameOf name_of,
                   std::string_view reason)
       : rules_(rules), name_of_(name_of), reason_(reason) {}

@@ -14,78 +14,83 @@
 
 namespace msitd::compare {
 
-// How calls of an op are paired that one run makes more often than the other.
+// How to pair the calls of an op that one run calls more often than the other.
 enum class CallPairing : uint8_t {
-  // By their numbers, because the order of a run is not known or some of its
+  // By number. Used if the execution order of a run is not known or some of its
   // tensors are not loaded.
   kByNumber,
-  // Calls of torch functions are paired by CallAlignment, others by number.
+  // Calls of torch functions by CallAlignment, others by number.
   kFunctionsByPlace,
-  // By CallAlignment.
+  // All calls by CallAlignment.
   kByPlace,
 };
 
-// The tensors of both runs at one rank and token, each side in the order of
-// execution. Borrows them.
+// The tensors of both runs at one rank and token, each side in execution order.
+// Borrows them.
 struct PairingSides {
   std::span<const LogicalTensor> golden;
   std::span<const LogicalTensor> target;
-  // Tensors of ranks belong to those of the same device only.
+  // Tensors of ranks are paired only if their devices are equal.
   bool with_device = false;
   CallPairing calls = CallPairing::kByNumber;
 };
 
-// True for tensors of backward calls.
+// Returns whether tensors of this kind belong to backward calls.
 constexpr bool IsOfBackwardCall(Io io) {
   return io == Io::kGradInput || io == Io::kGradOutput;
 }
 
-// What holds a pair together, or leaves one alone.
+// Why two tensors are a pair, or why a tensor has no partner.
 struct Bond {
-  // Why; empty if it follows from the names. Lives as long as the pairs.
+  // Text for the row. Empty if the pair follows from names. Lives as long as
+  // the pairs.
   std::string_view reason = {};
-  // The number of the pair of TensorMapping that says so.
+  // The number of the responsible pair of TensorMapping, if there is one.
   std::optional<uint32_t> mapped_pair = {};
 };
 
-// Which golden tensor belongs to which target tensors, by their numbers in
-// PairingSides, and why; and why others belong to none. A target tensor has one
-// partner at most, a golden one may have several. Thread-compatible.
+// The pairs of PairingSides, by indexes of tensors, with the reasons for them.
+// Also has the reasons why other tensors have no partner. A target tensor has
+// at most one partner; a golden tensor may have several.
+//
+// Thread-compatible.
 class Partners {
  public:
   explicit Partners(const PairingSides& sides);
 
-  // True while nobody has a partner.
+  // Returns whether there are no pairs yet.
   bool is_empty() const { return is_empty_; }
 
-  // The first partner of a golden tensor, in the order of Join, and the one
-  // that its golden tensor has behind a target one.
+  // Iterate over the partners of a golden tensor in the order of Join. TargetOf
+  // returns the first one. NextTarget returns the one after `target`.
   std::optional<size_t> TargetOf(size_t golden) const;
   std::optional<size_t> NextTarget(size_t target) const;
   bool IsTaken(size_t target) const { return targets_[target].is_taken; }
-  // Of a target tensor that is taken.
+  // `target` must be taken.
   const Bond& BondOf(size_t target) const { return targets_[target].bond; }
 
-  // The target tensor has no partner yet.
+  // Adds a pair. `target` must not have a partner yet.
   void Join(size_t golden, size_t target, const Bond& bond);
 
-  // Leaves a tensor that has no partner without one, and says why, which is not
-  // empty. If a pair of TensorMapping says so, it is as it should be.
+  // Record that a tensor remains without a partner, and why. `why.reason` must
+  // not be empty. If `why` has a mapped pair, the mapping states that the
+  // tensor has no counterpart.
   void LeaveGolden(size_t golden, const Bond& why);
   void LeaveTarget(size_t target, const Bond& why);
 
-  // False for what has a partner or was left without.
+  // Return whether a tensor has no partner and was not left without one.
   bool IsGoldenFree(size_t golden) const;
   bool IsTargetFree(size_t target) const;
 
-  // Why a tensor was left without a partner; empty if it was not.
+  // Return why a tensor was left without a partner. The result is empty if it
+  // was not.
   const Bond& WhyGoldenIsLeft(size_t golden) const;
   const Bond& WhyTargetIsLeft(size_t target) const;
 
  private:
   struct Golden {
     std::optional<size_t> first;
-    size_t last = 0;  // If there is a first.
+    size_t last = 0;  // Valid if `first` is present.
     Bond why_left;
   };
   struct Target {
@@ -100,20 +105,32 @@ class Partners {
   std::vector<Target> targets_;
 };
 
-// One way to tell which tensors belong together. Immutable, hence thread-safe.
+// A method to find the tensors that belong together.
+//
+// Equal names are good evidence that two tensors are the same value of a model,
+// but names differ between frameworks, wrappers and versions. A score of
+// similarity for all tensors would find more pairs. Some of them would be
+// wrong, and a wrong pair looks like an error of the target run. Methods are
+// therefore applied one after the other, from the most to the least reliable:
+// the mapping of the user, names after the user's rules, and similarity only if
+// the user requests fuzzy matching. Each method considers only tensors that are
+// still free, and records a reason for pairs that do not follow from names. The
+// cost is that renamed ops remain unmatched until the user adds a rule.
+//
+// Immutable, hence thread-safe.
 class Pairing {
  public:
   virtual ~Pairing() = default;
 
-  // Joins what belongs together: target tensors that are free, to golden ones
-  // that are, or, if the pairing says so, to any. Takes time in proportion to
-  // the number of tensors.
+  // Joins the free target tensors that belong to a golden tensor. The golden
+  // tensor must be free, unless the method allows several targets for it. Takes
+  // time proportional to the number of tensors.
   virtual void Pair(const PairingSides& sides, Partners& partners) const = 0;
 };
 
-// Returns the pairings that `rules` ask for, in the order in which they are
-// to be applied: by the mapping, by name, and those for what is left over. They
-// borrow it. If it asks for a mapping, it has it.
+// Returns the methods that `rules` require, in the order in which they must be
+// applied: by the mapping, by name, by similarity. They borrow `rules`, which
+// must have its mapping if is_mapped.
 std::vector<std::unique_ptr<const Pairing>> PairingsOf(const MatchRules& rules);
 
 }  // namespace msitd::compare

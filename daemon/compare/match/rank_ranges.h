@@ -8,32 +8,33 @@
 
 namespace msitd::compare {
 
-// A set of ranks, or of group numbers, as ranges: a run may claim a million.
+// A set of ranks or group numbers, stored as ranges, because a run can state a
+// million ranks.
 //
 // Immutable, hence thread-safe.
 class RankRanges {
  public:
   RankRanges() = default;
 
-  // In any order; they may overlap.
+  // `ranges` can have any order and may overlap.
   explicit RankRanges(std::vector<storage::RankRange> ranges);
 
-  // They ascend and do not touch.
+  // The ranges ascend and are not adjacent.
   const std::vector<storage::RankRange>& ranges() const { return ranges_; }
   bool empty() const { return ranges_.empty(); }
-  // How many ranks they are.
+  // Returns the number of ranks in the set.
   int64_t count() const;
 
   bool Has(int32_t rank) const { return HasAll({rank, rank}); }
   bool HasAll(storage::RankRange ranks) const;
   bool HasAnyOf(storage::RankRange ranks) const;
 
-  // Appends those of `ranks` that are in the set.
+  // Appends the part of `ranks` that is in the set.
   void AddPartOf(storage::RankRange ranks,
                  std::vector<storage::RankRange>& out) const;
 
  private:
-  // The first one that ends behind `rank`, or with it.
+  // Returns the first range that ends at or after `rank`.
   std::vector<storage::RankRange>::const_iterator From(int32_t rank) const;
 
   std::vector<storage::RankRange> ranges_;

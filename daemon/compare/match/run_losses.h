@@ -11,7 +11,7 @@
 
 namespace msitd::compare {
 
-// What a run lacks of the tensors that its ranks recorded; see v1.RunLosses.
+// The numbers of recorded tensors that a run lacks; see v1.RunLosses.
 struct RunLosses {
   uint64_t dropped_count = 0;
   uint64_t truncated_count = 0;
@@ -21,23 +21,23 @@ struct RunLosses {
   friend bool operator==(const RunLosses&, const RunLosses&) = default;
 };
 
-// Returns what clients reported as lost of the ranks that the comparison takes,
-// and how many places of the log the daemon of the run could not read.
-// A record whose bytes were to be those of another, which was dropped, counts
-// as dropped too. `incomplete_count` stays 0.
+// Returns the losses that clients reported for the ranks of the comparison, and
+// the number of places in the log that the daemon of the run could not read. A
+// record that refers to the bytes of a dropped record counts as dropped.
+// `incomplete_count` is 0.
 //
 // Errors: those of the reader.
 absl::StatusOr<RunLosses> FindReportedLosses(storage::RunReader& run,
                                              const GroupMatcher& matcher,
                                              bool is_target);
 
-// Adds up the incomplete tensors of the groups of one run. Groups that have
-// ranks in common, because shards of one belong to several, pass over the same
-// tensors: those of a token count once if the ranks of one group contain those
-// of the other.
+// Counts the incomplete tensors in the groups of one run. If shards of a rank
+// belong to several groups, these groups report the same incomplete tensors. At
+// each token, the tensors of a group are therefore counted only if it has ranks
+// that earlier groups lack.
 class IncompleteCounter {
  public:
-  // Groups are added in the order of their tokens, each once.
+  // Groups must be added in the order of their tokens, each one once.
   void Add(int64_t token, const IncompleteTensors& tensors);
 
   uint64_t count() const { return count_; }
@@ -45,7 +45,8 @@ class IncompleteCounter {
  private:
   uint64_t count_ = 0;
   int64_t token_ = -1;
-  std::set<int32_t> ranks_;  // That were looked at, at `token_`.
+  // The ranks of the groups that were added for `token_`.
+  std::set<int32_t> ranks_;
 };
 
 }  // namespace msitd::compare

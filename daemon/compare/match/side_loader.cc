@@ -19,11 +19,11 @@
 namespace msitd::compare {
 namespace {
 
-// LayoutRules::Find, which looks at every rule, once for each op, io and index:
-// ranks and calls have the same ones again and again.
+// Caches the results of LayoutRules::Find, which checks every rule, by op, io
+// and index. Most ranks and calls have the same ones.
 class LayoutFinder {
  public:
-  // Of the tensors of a run with this number.
+  // Finds layouts for the tensors of a run with this group number.
   LayoutFinder(const LayoutRules& rules, int32_t group_number, RankCount ranks)
       : rules_(rules), group_number_(group_number), ranks_(ranks) {}
 
@@ -37,7 +37,8 @@ class LayoutFinder {
     return found->second;
   }
 
-  // `layout` has tensors of that number.
+  // Returns the placement that a rule gives to the tensors of the group. There
+  // must be such tensors.
   const std::shared_ptr<const PlacedMesh>& PlacedBy(const Layout& layout) {
     std::shared_ptr<const PlacedMesh>& out = placed_[&layout];
     if (out == nullptr) {
@@ -55,13 +56,13 @@ class LayoutFinder {
   std::unordered_map<const Layout*, std::shared_ptr<const PlacedMesh>> placed_;
 };
 
-// ParsePlacement, once for each placement.
+// Caches the results of ParsePlacement.
 class PlacementFinder {
  public:
-  // Finds nothing if there are no meshes: placements do not count then.
+  // Finds nothing if there are no meshes, because placements are then ignored.
   explicit PlacementFinder(const MeshSet& meshes) : meshes_(meshes) {}
 
-  // Null if the tensor does not say how it lies.
+  // Returns null if the tensor has no placement or an invalid one.
   std::shared_ptr<const PlacedMesh> Find(const storage::TensorInfo& tensor) {
     if (tensor.placement.empty() || meshes_.empty()) return nullptr;
     if (found_.size() == storage::kRunPlacementsMax) found_.clear();
@@ -80,21 +81,22 @@ class PlacementFinder {
   std::unordered_map<std::string, std::shared_ptr<const PlacedMesh>> found_;
 };
 
-// The shards with one group number, by what they are shards of.
+// Shards with one group number, by the tensor that they form.
 class ShardTable {
  public:
   ShardTable(int32_t group_number, RankCount ranks)
       : group_number_(group_number), ranks_(ranks) {}
 
-  // `placed` is what the shard says, or the rule for it. Others of its name
-  // that say that they lie on another mesh are of another tensor.
+  // Adds a shard with its placement or rule. Shards with equal names but
+  // different meshes belong to different tensors.
   void Add(std::shared_ptr<const PlacedMesh> placed,
            storage::TensorInfo shard) {
     std::string name = PairName(shard.key.op, shard.key);
     if (!placed->rule.has_value()) {
       name += '\0';
       name += MeshText(shard.placement);
-      // It is wrong about itself, which is no matter of those in the mesh.
+      // The placement does not contain the rank of its own shard. Such a shard
+      // must not affect those that are in the mesh.
       if (!placed->mesh.IndexOf(shard.key.rank).has_value()) {
         name += fmt::format("{}{}", '\0', shard.key.rank);
       }
@@ -104,8 +106,8 @@ class ShardTable {
     shards.shards.push_back(std::move(shard));
   }
 
-  // Of a tensor that each rank of `mesh` has for itself: those that have it
-  // count.
+  // Adds a copy of a tensor that each rank of `mesh` computes for itself. Ranks
+  // without a copy are ignored.
   void AddCopy(const Mesh& mesh, storage::TensorInfo copy) {
     std::string name = PairName(copy.key.op, copy.key) + '\0';
     Shards& shards = tensors_[std::move(name)];
@@ -115,7 +117,8 @@ class ShardTable {
 
   bool empty() const { return tensors_.empty(); }
 
-  // `ranks_seen` are the ranks that have a tensor of that number.
+  // Appends the assembled tensors to `out`. `ranks_seen` are the ranks that
+  // have tensors with this group number.
   void Assemble(const std::set<int32_t>& ranks_seen,
                 std::vector<LogicalTensor>& out) {
     for (auto& [name, tensor] : tensors_) {
@@ -137,10 +140,10 @@ class ShardTable {
   }
 
  private:
-  // By one of the two.
+  // The shards of a tensor. Either `placed` or `copied_by` is set.
   struct Shards {
     std::shared_ptr<const PlacedMesh> placed;
-    const Mesh* copied_by = nullptr;  // For copies.
+    const Mesh* copied_by = nullptr;  // For copies, their mesh.
     std::vector<storage::TensorInfo> shards;
   };
 
@@ -155,16 +158,16 @@ class ShardTable {
   std::unordered_map<std::string, Shards> tensors_;
 };
 
-// One of `layout` and `placed` is null, or both.
+// At least one of `layout` and `placed` is null.
 int32_t GroupNumberOf(int32_t rank, const Layout* layout,
                       const PlacedMesh* placed) {
   if (layout != nullptr) return layout->GroupOf(rank);
-  // What says that it is elsewhere is told of with its own rank.
+  // A shard whose mesh does not contain its rank is reported at its own rank.
   if (placed == nullptr || !placed->mesh.IndexOf(rank).has_value()) return rank;
   return placed->mesh.group_number();
 }
 
-// Tells of each tensor of a side which group it belongs to, and how it lies.
+// Determines the group and the layout of each tensor of a side.
 class Sorter {
  public:
   Sorter(const RunSide& side, int32_t group_number)
@@ -172,13 +175,15 @@ class Sorter {
         layouts_(side.layouts, group_number, side.ranks),
         placements_(side.meshes) {}
 
-  // Of one tensor.
+  // The classification of one tensor.
   struct Place {
     int32_t group_number = 0;
-    // How its shards lie, by a rule or as it says itself; null if it is none.
+    // The rule or the recorded placement of a shard. Both are null if the
+    // tensor is not a shard.
     const Layout* layout = nullptr;
     std::shared_ptr<const PlacedMesh> placed;
-    const Mesh* copied_by = nullptr;  // It is a copy.
+    // The mesh of a copy; null for other tensors.
+    const Mesh* copied_by = nullptr;
 
     bool is_alone() const {
       return layout == nullptr && placed == nullptr && copied_by == nullptr;
@@ -200,7 +205,8 @@ class Sorter {
     return out;
   }
 
-  // Of a tensor of the group.
+  // Returns the placement of a tensor of the group, or null if it is not a
+  // shard.
   std::shared_ptr<const PlacedMesh> PlacedMeshOf(const Place& place) {
     return place.layout == nullptr ? place.placed
                                    : layouts_.PlacedBy(*place.layout);
@@ -236,7 +242,8 @@ absl::StatusOr<bool> SideLoader::Load(std::vector<LogicalTensor>& out) {
     MSITD_ASSIGN_OR_RETURN(fits, LoadRange(range, true, out));
     if (!fits || out.size() > kGroupTensorsMax) return false;
   }
-  // Ranges that share an op pass over the same ones.
+  // Ranges that share an op count the same incomplete tensors, so that the
+  // number of Count is used.
   incomplete_count_ = incomplete_count;
   return true;
 }
@@ -273,7 +280,8 @@ absl::StatusOr<bool> SideLoader::LoadRange(const Range& range, bool is_lean,
       part_count_ += tensor.parts.size();
       if (part_count_ > kGroupPartsMax) tensor.parts.clear();
     }
-    // A copy has just the memory that it needs, and `tensor` keeps its own.
+    // `tensor` is copied and not moved. The copy has only the memory that it
+    // needs, and `tensor` keeps its memory for the next one.
     if (auto placed = sorter.PlacedMeshOf(place); placed != nullptr) {
       shards.Add(std::move(placed), tensor);
     } else if (place.copied_by != nullptr) {
@@ -332,7 +340,8 @@ std::vector<SideLoader::Range> SideLoader::RangesOf(const Counts& counts) {
   size_t in_last = 0;
   for (const auto& [op, count] : counts.by_op) {
     if (count > kGroupTensorsMax) {
-      // Names are spread evenly over pieces, but for a few more or less.
+      // Hashes distribute names over pieces almost evenly. The factor of 2
+      // allows for differences.
       const size_t piece_count = 2 * (count / kGroupTensorsMax + 1);
       for (size_t i = 0; i < piece_count; ++i) {
         out.push_back({{op}, i, piece_count});

@@ -22,32 +22,38 @@
 
 namespace msitd::compare {
 
-// One run of a comparison, with what is asked of it.
+// One run of a comparison, with the selection of its tensors.
 struct RunSide {
   storage::RunReader& run;
   Selector selector;
   const LayoutRules& layouts;
   const MeshSet& meshes;
   RankCount ranks;
-  // What says nothing of how it lies is held by all ranks of a mesh alike.
+  // Tensors without a layout are copies that all ranks of a mesh compute. See
+  // GroupMatcher.
   bool has_copies;
 };
 
-// Loads the tensors that a run has at one token with one group number, and puts
-// those together that are shards.
+// Loads the tensors of one run with one token and one group number, and
+// assembles shards.
 //
-// If they are more than kGroupTensorsMax, shards included, they are loaded by
-// ranges of ops, as often as need be, and what is put together is lean: see
-// lean_shards.h. The tensors are the same as if all were loaded at once.
+// The shards of thousands of ranks can exceed memory even if the assembled
+// tensors do not. Splitting them by rank would not help, because a tensor needs
+// all its shards. If there are more than kGroupTensorsMax tensors, counting
+// shards, they are therefore loaded by ranges of ops, one range after the
+// other, and each range is reduced to lean tensors (lean_shards.h) before the
+// next one is loaded. The result is the same as if all were loaded at once. The
+// cost is a scan of the index for counting, and another one for each range.
 //
 // Used once, by one thread. Borrows what `side` borrows.
 class SideLoader {
  public:
-  // Which tensors of a group are taken; empty for all.
+  // Selects the tensors of a group to load. Empty to load all.
   using TakesTensor = std::function<bool(const TensorKey&)>;
 
-  // `side.selector` selects the ranks, devices and the token that have them. If
-  // only some tensors are taken, all shards of one or none of them are.
+  // `side.selector` must select the token, and the ranks and devices that have
+  // tensors of the group. `takes` must select either all shards of a tensor or
+  // none.
   SideLoader(RunSide side, int32_t group_number, storage::StopCheck stop,
              TakesTensor takes = {})
       : side_(std::move(side)),
@@ -55,27 +61,29 @@ class SideLoader {
         stop_(stop),
         takes_(std::move(takes)) {}
 
-  // Adds them to `out`, in any order. Returns false if there are too many: more
-  // than kGroupTensorsMax when put together, or more shards than that which
-  // cannot be put together before their counterparts are known.
+  // Appends the tensors to `out`, in any order. Returns false if there are too
+  // many: more than kGroupTensorsMax after assembly, or more shards than that
+  // whose layout depends on their counterparts (`fit`).
   //
   // Errors: those of the reader and of `stop`.
   absl::StatusOr<bool> Load(std::vector<LogicalTensor>& out);
 
-  // Calls `visit` with each of them as it is stored; false once that is false.
+  // Calls `visit` for each tensor or shard as it is stored. Stops and returns
+  // false if `visit` returns false.
   //
   // Errors: those of the reader and of `stop`.
   absl::StatusOr<bool> Visit(
       absl::FunctionRef<bool(const storage::TensorInfo&)> visit);
 
-  // Tensors that Load has passed over because a part of them is missing. Those
-  // of other group numbers, which lie at the same ranks, are among them.
+  // The number of tensors that Load ignored because a part is missing. Includes
+  // tensors with other group numbers on the same ranks.
   uint64_t incomplete_count() const { return incomplete_count_; }
 
  private:
-  // A share of the tensors: those of these ops whose names fall into `piece`.
+  // A part of the tensors: those of some ops and, if one op has too many, those
+  // whose names belong to one piece.
   struct Range {
-    std::set<std::string> ops;  // None: all.
+    std::set<std::string> ops;  // Empty for all ops.
     size_t piece = 0;
     size_t piece_count = 1;
 
@@ -83,13 +91,14 @@ class SideLoader {
   };
   struct Counts {
     std::map<std::string, size_t> by_op;
-    size_t alone = 0;  // Those that are no shards.
+    size_t alone = 0;  // Tensors that are not shards.
   };
 
-  // Loads a range; false above kGroupTensorsMax.
+  // Loads a range. Returns false above kGroupTensorsMax.
   absl::StatusOr<bool> LoadRange(const Range& range, bool is_lean,
                                  std::vector<LogicalTensor>& out);
-  // Counts all of them; false if they are too many however they are loaded.
+  // Counts the tensors by op. Returns false if there are too many to be loaded
+  // in ranges.
   absl::StatusOr<bool> Count(Counts& counts);
   static std::vector<Range> RangesOf(const Counts& counts);
 
@@ -97,10 +106,11 @@ class SideLoader {
   const int32_t group_number_;
   const storage::StopCheck stop_;
   const TakesTensor takes_;
-  std::set<int32_t> ranks_seen_;  // If there are copies.
-  size_t part_count_ = 0;         // Of tensors of several.
+  // The ranks that have tensors of the group. Only filled if there are copies.
+  std::set<int32_t> ranks_seen_;
+  size_t part_count_ = 0;  // The number of parts of tensors with several parts.
   uint64_t incomplete_count_ = 0;
-  // There were shards among those that were too many.
+  // Whether shards were found before the limit was exceeded.
   bool were_shards_ = false;
   LeanTable lean_;
 };

@@ -23,7 +23,8 @@ void AddSilent(int32_t rank, bool has_finished,
 Outlook OutlookOf(const RunActivity& activity, int32_t world_size,
                   std::chrono::steady_clock::duration silence) {
   Outlook out;
-  // The others streamed to a daemon before this one, or not yet.
+  // Other ranks have streamed to the daemon before it was restarted, or have
+  // not streamed yet.
   out.are_others_closed = activity.known_time >= silence;
   const bool streams = std::any_of(
       activity.ranks.begin(), activity.ranks.end(),

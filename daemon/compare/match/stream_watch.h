@@ -13,25 +13,28 @@
 
 namespace msitd::compare {
 
-// How the ranks of a run stream; from any thread.
+// Returns the streaming state of the ranks of a run. Callable from any thread.
 using ActivitySource = std::function<RunActivity(std::string_view run)>;
 
-// A rank whose stream has ended may come back in this time; one that has had
-// none for so long is told of, and its last token counts as whole. If it still
-// has one, what there is of its last token is compared when nothing has come
-// for so long.
+// How long a rank may be silent. Within this time, a rank whose stream has
+// ended can resume. After this time without a stream, the rank is reported and
+// its last token is considered to be complete. If its stream is open but no
+// data arrives for this time, the tensors of its last token that both runs have
+// are compared.
 inline constexpr std::chrono::milliseconds kSilence{10'000};
 
-// Ranks of a comparison that are told of.
+// Maximum number of silent ranks that are reported for a comparison.
 inline constexpr size_t kSilentRanksMax = 16;
 
-// What is to be expected of the ranks of an active run.
+// The data that can be expected from the ranks of an active run.
 struct Outlook {
   // A rank that has no stream.
   struct Silent {
     int32_t rank = 0;
     bool has_finished = false;
-    // When it was found; no part of what it is.
+    // When the last data arrived, or the first time at which the rank could
+    // have streamed. Ignored by operator==, because it is computed again by
+    // each call.
     std::chrono::system_clock::time_point since = {};
 
     friend bool operator==(const Silent& a, const Silent& b) {
@@ -39,22 +42,26 @@ struct Outlook {
     }
   };
 
-  // Of the ranks that had a stream: those of which more is on its way.
+  // Ranks with an open stream from which data arrived recently. More data is
+  // expected. Includes only ranks that have had a stream.
   std::set<int32_t> going;
-  // Nothing more comes of the last token that they have, as far as one can see:
-  // their streams have just ended, or go on and nothing came for long.
+  // Ranks from which no more data of their last token is expected: their stream
+  // has just ended, or it is open but no data has arrived for a long time.
   std::set<int32_t> stalled;
-  // They have had no stream for long.
+  // Ranks that have had no stream for a long time.
   std::set<int32_t> closed;
-  // So are all others, however many the run may have.
+  // All ranks that are not in these sets are closed as well, regardless of the
+  // world size.
   bool are_others_closed = false;
-  // Those that nothing may come of at all; the first kSilentRanksMax.
+  // Closed ranks that may be missing and should be reported; the first
+  // kSilentRanksMax of them.
   std::vector<Silent> silent;
 
   friend bool operator==(const Outlook&, const Outlook&) = default;
 };
 
-// `world_size` is 0 if it is not known.
+// `world_size` is 0 if it is not known. `silence` is the time after which a
+// rank is silent, usually kSilence.
 Outlook OutlookOf(const RunActivity& activity, int32_t world_size,
                   std::chrono::steady_clock::duration silence);
 

@@ -12,8 +12,9 @@
 namespace msitd::compare {
 namespace {
 
-// FindBest aligns at most 256 calls of either run, so no number of lower scores
-// exceeds a higher one.
+// Scores of the properties that two calls have in common. FindBest joins at
+// most 256 pairs (the root of kPairsMax), so that a sum of lower scores never
+// exceeds a higher score.
 constexpr uint64_t kAlikeFirstInput = 1;
 constexpr uint64_t kAlikeInputs = uint64_t{1} << 9;
 constexpr uint64_t kAlike = uint64_t{1} << 18;
@@ -155,7 +156,7 @@ void StretchAligner::FindBest(const Limits& limits, const Join& join) const {
     return ScoreOf(golden_[limits.golden_begin + i],
                    target_[limits.target_begin + j]);
   };
-  // The highest sum from a pair of calls to the end.
+  // The highest sum of scores from each pair of calls to the end.
   std::vector<uint64_t> best((rows + 1) * (columns + 1));
   const auto at = [&](size_t i, size_t j) -> uint64_t& {
     return best[i * (columns + 1) + j];

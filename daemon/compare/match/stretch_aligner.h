@@ -63,8 +63,8 @@ class StretchAligner {
   // of size 1 do not, because implementations of a model differ in them.
   struct Likeness {
     uint32_t first = 0;   // Name and shape of the first input.
-    uint32_t inputs = 0;  // Those of all inputs.
-    uint32_t all = 0;     // Those of inputs and outputs.
+    uint32_t inputs = 0;  // Names and shapes of all inputs.
+    uint32_t all = 0;     // Names and shapes of inputs and outputs.
     uint32_t bytes = 0;   // Types and hashes of all inputs, if all are known.
   };
   struct Limits;
@@ -77,13 +77,13 @@ class StretchAligner {
   // this score.
   template <typename Join>
   void Trim(Limits& limits, uint64_t least, const Join& join) const;
-  // Calls `join` with the positions of the pairs of the best alignment, and of
-  // several with the earliest.
+  // Calls `join` with the positions of the pairs of the best alignment. Among
+  // several, uses the one with the earliest pairs.
   template <typename Join>
   void FindBest(const Limits& limits, const Join& join) const;
 
   std::unordered_map<std::string, uint32_t> numbers_;
-  // Those of the current stretch.
+  // Likenesses of the calls in the current stretch.
   std::vector<Likeness> golden_;
   std::vector<Likeness> target_;
 };

@@ -6,7 +6,8 @@
 namespace msitd::compare {
 namespace {
 
-// A device is not empty and holds no NUL, so these are different names.
+// A device is neither empty nor contains NUL, so that the names differ from
+// those without a device.
 std::string OnDevice(std::string name, std::string_view device) {
   name += '\0';
   name += device;

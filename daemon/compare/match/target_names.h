@@ -14,36 +14,38 @@
 
 namespace msitd::compare {
 
-// What the two tensors of a pair have in common: call, io and index of `key`,
-// and `op`. Names hold no NUL, which keeps them apart.
+// Returns the name that the two tensors of a pair share. It consists of `op`,
+// and of call, io and index of `key`. The parts are separated by NUL, which
+// they cannot contain.
 std::string PairName(std::string_view op, const TensorKey& key);
 
-// The same for a tensor whose call counts as `call`.
+// Returns the same with `call` as call number.
 std::string PairName(std::string_view op, const TensorKey& key, int32_t call);
 
-// Tensors of the target run by name, each of which is taken once.
+// Finds tensors of the target run by name. Each one is found once.
 //
-// Devices keep two tensors of ranks apart if the table is told so. What is put
-// together from shards has no device: it belongs to a tensor of any.
+// If `with_device`, two tensors of ranks belong together only if their devices
+// are equal. An assembled tensor has no device, and can belong to a tensor of
+// any device.
 //
 // Thread-compatible.
 class TargetNames {
  public:
   explicit TargetNames(bool with_device) : with_device_(with_device) {}
 
-  // Adds target tensor `index`, in the order of execution. `name` holds no two
-  // NUL in a row.
+  // Adds target tensor number `index`. Tensors must be added in execution
+  // order. `name` must not contain two consecutive NULs.
   void Add(std::string name, const LogicalTensor& target, size_t index);
 
-  // Takes the first target tensor that belongs to `golden` of this name and is
-  // free. The caller joins the two.
+  // Removes and returns the first free target tensor that has this name and
+  // belongs to `golden`, or returns nothing. The caller must join the two.
   std::optional<size_t> Take(std::string name, const LogicalTensor& golden,
                              const Partners& partners);
 
  private:
   struct Queue {
     std::vector<size_t> targets;
-    size_t next = 0;  // All before it are taken.
+    size_t next = 0;  // All targets before it have a partner.
   };
 
   std::optional<size_t> TakeFrom(const std::string& name,

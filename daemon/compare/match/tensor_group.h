@@ -12,35 +12,38 @@
 
 namespace msitd::compare {
 
-// A rank and token with more tensors than this in one run is compared in
-// windows (group_windows.h), or not at all if there is no rule by which it can
-// be split; nor are more loaded at a time, shards included. Bounds the memory
-// of a comparison: some 500 bytes for each tensor of the group at hand and of
-// the next ones (GroupLoader), in both runs, and for each of these shards; some
-// 1,500 for a tensor whose shards are not held (lean_shards.h).
+// Maximum number of tensors of one run, including shards, that are loaded at a
+// time. A rank and token with more tensors is compared in windows
+// (group_windows.h), or not at all if it cannot be split.
+//
+// The limit bounds the memory of a comparison. A tensor or shard takes about
+// 500 bytes, for both runs of the current group and of those that are loaded
+// ahead (GroupLoader). A tensor whose shards were dropped (lean_shards.h) takes
+// about 1,500 bytes.
 inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
 
-// Parts of tensors of several that a group remembers: those of 512 GiB. Others
-// are looked up when they are read.
+// Maximum number of parts that a group stores for tensors with several parts.
+// They are enough for 512 GiB. Further parts are looked up when they are read.
 inline constexpr size_t kGroupPartsMax = size_t{1} << 17;
 
-// One tensor with its counterpart, or either alone: one of the two is null at
-// most. A golden tensor is in as many pairs as it has counterparts.
+// A golden tensor and its target tensor. One of them is null if the other has
+// no counterpart. A golden tensor with several counterparts is in several
+// pairs.
 struct TensorPair {
   const LogicalTensor* golden = nullptr;
   const LogicalTensor* target = nullptr;
-  // Why they belong together, empty if that follows from their names; or why
-  // one has no counterpart, empty if there is nothing to say.
+  // Why the tensors are a pair; empty if this follows from their names. For a
+  // tensor without a counterpart, why it has none; may be empty.
   std::string_view reason = {};
-  // The number of the pair of TensorMapping that put them together, or that
-  // left the one alone, as it should be.
+  // The number of the pair of TensorMapping that is responsible: it names both
+  // tensors, or it states that the tensor has no counterpart.
   std::optional<uint32_t> mapped_pair = {};
 };
 
-// Tensors that were passed over because a part of them is missing.
+// Tensors that were ignored because one of their parts is missing.
 struct IncompleteTensors {
   uint64_t count = 0;
-  std::vector<int32_t> ranks = {};  // All ranks that were looked at; ascending.
+  std::vector<int32_t> ranks = {};  // All ranks that were searched, ascending.
 };
 
 // The tensors of both runs at one rank and token.
@@ -51,18 +54,18 @@ struct TensorGroup {
 
   int64_t token = 0;
   int32_t rank = 0;
-  // Names the run that has more than kGroupTensorsMax tensors here; there are
-  // no pairs then.
+  // The name of the run that has more than kGroupTensorsMax tensors. Empty if
+  // neither has. If set, there are no pairs.
   std::string too_large_run;
-  // Which window of the tensors this is, and whether it is the last one.
+  // The number of this window, and whether it is the last one of the group.
   size_t window = 0;
   bool is_last_window = true;
-  // Execution order of the golden run; what only the target has comes last, in
-  // its own order. They point into the vectors below, which must not change,
-  // and which a copy would leave behind.
+  // In the execution order of the golden run, followed by tensors that only the
+  // target has, in its own order. Pairs point into the vectors below, which
+  // must not change. The group can therefore be moved, but not copied.
   std::vector<TensorPair> pairs;
-  // `key.run` is left empty, to save memory, and so are `parts` of more than
-  // one behind the first kGroupPartsMax of a run.
+  // `key.run` is empty to save memory. After the first kGroupPartsMax parts of
+  // a run, `parts` is also empty for tensors with several parts.
   std::vector<LogicalTensor> golden;
   std::vector<LogicalTensor> target;
   IncompleteTensors golden_incomplete;

@@ -15,8 +15,8 @@ TensorMapping::Form TensorMapping::FormOf(const MappedTensor& tensor) {
 }
 
 std::string TensorMapping::NameOf(Form form, const TensorKey& key) {
-  // No part holds a NUL. A call is not empty, which tells the forms of four
-  // parts apart.
+  // Parts do not contain NUL. Call numbers are not empty, so that names of
+  // different forms differ.
   std::string out = key.op;
   const auto add = [&out](std::string_view part) {
     out += '\0';

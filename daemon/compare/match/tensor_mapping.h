@@ -15,60 +15,68 @@
 
 namespace msitd::compare {
 
-// One tensor of a run, or all of a whole op.
+// A tensor of a run, or all tensors of an op.
 struct MappedTensor {
   std::string op;
-  std::optional<int32_t> call = {};  // Nothing: every call.
-  // Unspecified for a whole op, which has no index either.
+  std::optional<int32_t> call = {};  // Nothing for every call.
+  // Unspecified if the whole op is meant, which also has no index.
   Io io = Io::kUnspecified;
   std::string index = {};
 
   bool is_whole_op() const { return io == Io::kUnspecified; }
 };
 
-// Two that belong together; or one that belongs to none, and then the other has
-// no op.
+// Two tensors or ops that belong together. If one of them has no op, the other
+// has no counterpart.
 struct MappedPair {
   MappedTensor target;
   MappedTensor golden;
   std::string reason;
-  int line = 0;  // Of the attachment, from 1.
+  int line = 0;  // Line of the attachment, from 1.
 
   bool is_alone() const { return target.op.empty() || golden.op.empty(); }
 };
 
-// Which tensors belong together, as a list of pairs says; see
-// msitd.v1.MappingLine. Thread-compatible; immutable once it is filled.
+// A list of pairs that states which tensors belong together; see
+// msitd.v1.MappingLine.
+//
+// Thread-compatible. Not changed any more after all pairs were added.
 class TensorMapping {
  public:
-  // If one side has no call, it gets that of the other.
+  // Adds a pair. If one side has no call, it gets that of the other side.
   //
-  // Errors: INVALID_ARGUMENT if one side is a whole op and the other is not, if
-  // there is a pair with the same target, or one says that the golden tensor
-  // belongs to none, whose line is named, or if there are kMappingPairsMax.
+  // Errors, with the line of the earlier pair if there is one: INVALID_ARGUMENT
+  // in these cases:
+  // - One side is a whole op and the other is not.
+  // - An earlier pair has the same target.
+  // - An earlier pair has the same golden tensor, and one of the two states
+  //   that it has no counterpart.
+  // - There are already kMappingPairsMax pairs.
   absl::Status Add(MappedPair pair);
 
   size_t pair_count() const { return pairs_.size(); }
   const MappedPair& pair(size_t number) const { return pairs_[number]; }
 
-  // The number of the pair that counts for a target tensor.
+  // Returns the number of the pair that applies to a target tensor, or nothing.
+  // The most specific pair applies.
   std::optional<size_t> Find(const TensorKey& target) const;
 
-  // What pair `number`, which is not alone, makes of a target tensor that it
-  // counts for: the PairName of a golden one.
+  // Returns the PairName of the golden tensor that belongs to a target tensor.
+  // `number` is the pair that applies to the target tensor, and must have both
+  // sides.
   std::string GoldenName(size_t number, const TensorKey& target) const;
 
-  // The number of the first pair that names a golden tensor, of those that say
-  // most.
+  // Returns the number of the first pair that names a golden tensor, among the
+  // most specific ones, or nothing.
   std::optional<size_t> FindGolden(const TensorKey& golden) const;
 
  private:
-  // What a pair says of the tensor beside the op.
+  // The fields of a pair that are set in addition to the op.
   enum Form { kTensorAtCall, kTensor, kOpAtCall, kOp, kFormCount };
 
   static Form FormOf(const MappedTensor& tensor);
   static std::string NameOf(const MappedTensor& tensor);
-  // The name that a pair of this form has for the tensor.
+  // Returns the name of a tensor in pairs of this form.
   static std::string NameOf(Form form, const TensorKey& key);
 
   absl::Status AddTarget(const MappedPair& pair);
@@ -79,8 +87,9 @@ class TensorMapping {
 
   std::vector<MappedPair> pairs_;
   std::unordered_map<std::string, size_t> by_target_;
-  std::unordered_map<std::string, size_t> by_golden_;  // The first pair.
-  // Forms that occur; both sides of a pair have the same one.
+  // The first pair with this golden tensor.
+  std::unordered_map<std::string, size_t> by_golden_;
+  // Forms that occur. Both sides of a pair have the same form.
   std::array<bool, kFormCount> forms_ = {};
 };
 
