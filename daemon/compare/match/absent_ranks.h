@@ -57,7 +57,7 @@ class AbsentRanks {
   std::map<int32_t, int64_t> first_tokens_;
 };
 
-// The ranks of both runs that have recorded something.
+// The ranks that each run has, and those that it lacks.
 struct RanksOfRuns {
   storage::RunRanks golden;
   storage::RunRanks target;

@@ -20,10 +20,10 @@
 // In a parallel job, a tensor of the model exists only as shards: pieces, terms
 // of a sum, or copies. Two runs with different parallelism can be compared only
 // as whole tensors. An assembly therefore lists the shards of one whole and
-// describes their arrangement; their bytes are joined later, while they are
-// read (daemon/compare/measure). This way a whole that exceeds memory can be
-// compared, and tensors with the same arrangement of shards are equal without
-// being read if the hashes of their shards are.
+// describes their arrangement. Their bytes are joined later, while they are
+// read (daemon/compare/measure). A whole that exceeds memory can therefore be
+// compared. If two tensors have the same arrangement and the hashes of their
+// shards are equal, they are not read at all.
 //
 // The hash of a whole cannot be computed from those of several shards.
 // Summaries are merged, except for sums, whose summary requires their bytes.

@@ -29,8 +29,8 @@ struct ShardGrid {
     // tensor has the first sections of all shards, then all second sections,
     // and so on. Empty if each shard is a single section.
     std::vector<int64_t> sections = {};
-    // The second of two sections are in reverse order of the shards, as context
-    // parallelism distributes a sequence.
+    // Each shard has two sections, and the second ones are in reverse order of
+    // the shards. Context parallelism distributes sequences in this way.
     bool is_zigzag = false;
 
     friend bool operator==(const Axis&, const Axis&) = default;
