@@ -8,25 +8,27 @@
 
 namespace msitd::compare {
 
-// The longest time that an observer is not asked while its thread waits for
-// another one.
+// The longest time between two calls of an observer while its thread waits for
+// another thread.
 inline constexpr std::chrono::milliseconds kQuestionInterval{20};
 
-// What reading and pairing need of the comparison that they work for. All calls
-// but those of is_over come from one thread.
+// Connects long-running reads and pairing to the comparison that they work for:
+// it can stop them, and they report what they have read. All functions except
+// is_over() are called on one thread.
 class WorkObserver {
  public:
   virtual ~WorkObserver() = default;
 
-  // Asked between pairs and between the parts of a pair, so at least every few
-  // milliseconds of work; an error ends the comparison: CANCELLED.
+  // Called between pairs and between the parts of a pair, that is, at least
+  // every few milliseconds of work. An error, usually CANCELLED, ends the
+  // comparison.
   virtual absl::Status Check() = 0;
 
-  // True once Check will fail because nobody wants the comparison any more.
-  // Thread-safe: asked while another machine is waited for.
+  // True if Check will fail because the comparison was stopped. Thread-safe:
+  // called on any thread while it waits for another machine.
   virtual bool is_over() const { return false; }
 
-  // Bytes of tensors that were read since the last call.
+  // Called with the number of tensor bytes that were read since the last call.
   virtual void OnRead(uint64_t bytes) = 0;
 };
 

@@ -28,8 +28,8 @@ float LargestOf(const MsitLanes<float>& lanes) {
   return *std::max_element(lanes.lane.begin(), lanes.lane.end());
 }
 
-// One side of a block as floats: where they lie if they are floats, else
-// rounded into a buffer.
+// One side of a block as floats. Elements that are not floats are rounded into
+// a buffer.
 class FloatSide {
  public:
   FloatSide(bool is_float, const double* elements, const std::byte* bytes,
@@ -106,7 +106,7 @@ class MsitPass final : public ElementPass {
     set(ElementMetric::kMsitMeanRel, mean(sums_.relative));
     set(ElementMetric::kMsitMaxAbs, LargestOf(sums_.max_absolute));
     set(ElementMetric::kMsitMeanAbs, mean(sums_.absolute));
-    // Real pairs have the metric `kl` for it.
+    // Real pairs have the metric `kl` instead.
     if (is_complex_) set(ElementMetric::kMsitKl, softmax_.Value());
     const auto signal = static_cast<float>(TotalOf(sums_.signal));
     const auto noise = static_cast<float>(TotalOf(sums_.noise));
@@ -135,7 +135,7 @@ class MsitPass final : public ElementPass {
   SoftmaxDivergence softmax_;
 };
 
-// T is the type that numpy promotes both dtypes and float32 to.
+// T is the type to which numpy promotes both dtypes and float32.
 template <typename T>
 class MsprobePass final : public ElementPass {
  public:
@@ -143,7 +143,7 @@ class MsprobePass final : public ElementPass {
 
   void Add(const ElementBlock& block) override {
     if (block.count > 0 && count_ == 0) KeepFirst(block);
-    // Sums each block on its own first, which keeps rounding errors small.
+    // Each block is summed on its own first, which keeps rounding errors small.
     double tt = 0;
     double gg = 0;
     double tg = 0;
@@ -175,7 +175,8 @@ class MsprobePass final : public ElementPass {
   void Finish(ElementMetrics& out) const override {
     if (count_ == 0) return;
     if (count_ == 1) {
-      // msprobe squeezes it to a scalar, whose NaN or infinity it keeps.
+      // msprobe squeezes a single element to a scalar, and keeps its NaN or
+      // infinity.
       SetUnlessNan(ElementMetric::kMsprobeMaxAbs, first_difference_, out);
       SetUnlessNan(ElementMetric::kMsprobeMaxRel, first_ratio_, out);
       return;
@@ -220,8 +221,8 @@ class MsprobePass final : public ElementPass {
     first_difference_ = ScalarDifference(block);
   }
 
-  // |t - g| of two scalars as numpy takes it: in their own type, where integers
-  // wrap around.
+  // Returns |t - g| of two scalars as numpy computes it: in their own type, in
+  // which integers wrap around.
   double ScalarDifference(const ElementBlock& block) const {
     const double d = block.target[0] - block.golden[0];
     if (IsComplex(golden_)) {
@@ -244,8 +245,8 @@ class MsprobePass final : public ElementPass {
     double wrapped = d;
     if (d >= half) wrapped -= range;
     if (d < -half) wrapped += range;
-    // The magnitude of the least integer does not fit, so abs() leaves it as it
-    // is.
+    // The magnitude of the smallest integer does not fit, so abs() returns it
+    // unchanged.
     return wrapped == -half ? wrapped : std::fabs(wrapped);
   }
 

@@ -5,9 +5,9 @@
 
 #include "daemon/compute/element_passes.h"
 
-// The formulas of msit and of msprobe, with their rounding and their treatment
-// of zeros, NaN and infinities. Both see the real parts of complex elements
-// only. docs/metrics.md has them.
+// Passes with the formulas of msit and of msprobe, including their rounding and
+// their treatment of zeros, NaN and infinities. For complex elements, both use
+// only the real parts. docs/metrics.md has the formulas.
 namespace msitd::compute {
 
 std::unique_ptr<ElementPass> MakeMsitPass(DType target, DType golden);

@@ -15,7 +15,7 @@
 namespace msitd::compute {
 namespace {
 
-// msit divides by norms no smaller than this.
+// The smallest norm by which msit divides.
 constexpr double kMsitNormMin = 1e-8;
 
 void AddMsprobeOfEqual(DType dtype, const Summary& summary,
@@ -23,7 +23,7 @@ void AddMsprobeOfEqual(DType dtype, const Summary& summary,
   using M = ElementMetric;
   const uint64_t count = summary.count / (IsComplex(dtype) ? 2 : 1);
   if (count == 0) return;
-  // msprobe keeps the NaN or infinity of a scalar, which leaves both figures
+  // msprobe keeps the NaN or infinity of a scalar. Both metrics are then
   // undefined.
   if (count == 1 && summary.finite_count() < summary.count) return;
   out.Set(M::kMsprobeMaxAbs, 0);
@@ -32,7 +32,7 @@ void AddMsprobeOfEqual(DType dtype, const Summary& summary,
   out.Set(M::kMsprobeEuclid, 0);
   out.Set(M::kMsprobeWithin1Permille, 1);
   out.Set(M::kMsprobeWithin5Permille, 1);
-  // Beyond that msprobe's norms overflow.
+  // With larger norms, the norms of msprobe overflow.
   const double norm = summary.l2_norm();
   if (std::isfinite(norm * norm)) out.Set(M::kMsprobeCosine, 1);
 }

@@ -11,8 +11,8 @@
 #include "protos/base/dtype.h"
 #include "protos/base/summary.h"
 
-// Metrics of a pair that need a pass of their own over the elements, and so are
-// computed only if asked for. docs/metrics.md has every formula.
+// Metrics of a pair that require an additional pass over the elements and are
+// therefore computed only on request. docs/metrics.md has every formula.
 namespace msitd::compute {
 
 // Bits of ElementRequest::sets.
@@ -28,15 +28,15 @@ enum MetricSet : uint32_t {
   kMsprobeSet = 1u << 8,
 };
 
-// The numbers index ElementMetrics; the order is that of reports.
+// The values index ElementMetrics. They are in the order of reports.
 enum class ElementMetric : int {
   kOutlierCount,      // elements with |t - g| > atol + rtol |g|
   kAtolNeeded,        // least atol without outliers, rtol as it is
   kRtolNeeded,        // least rtol without outliers, atol as it is
   kMaxUlp,            // largest distance in representable values
-  kMeanUlp,           // mean of it
+  kMeanUlp,           // mean distance in representable values
   kWithin1Permille,   // share of elements with |t - g| < 0.001 |g|
-  kWithin5Permille,   // and with 0.005
+  kWithin5Permille,   // share of elements with |t - g| < 0.005 |g|
   kAbsP50,            // percentiles of |t - g|
   kAbsP90,            // see kAbsP50
   kAbsP95,            // see kAbsP50
@@ -65,11 +65,13 @@ inline constexpr int kElementMetricCount = 30;
 
 inline constexpr int kTopKMax = 64;
 
-// The values that close a place of masked scores; both are negative.
+// The value that a mask adds to a score to close its place, for each side. Both
+// are negative.
 struct ClosingValues {
   double target = 0;
   double golden = 0;
-  // The scores are the input of a softmax, which gives closed places no weight.
+  // True if the scores are the input of a softmax, which gives closed places no
+  // weight.
   bool are_softmaxed = false;
 
   friend bool operator==(const ClosingValues&, const ClosingValues&) = default;
@@ -78,24 +80,25 @@ struct ClosingValues {
 struct ElementRequest {
   uint32_t sets = 0;
 
-  // If the sides look like masked scores: for OpenPairAccumulator.
+  // Set if the sides look like masked scores; used by OpenPairAccumulator.
   std::optional<ClosingValues> closing = {};
 
-  // For kToleranceSet. With `either`, an element is an outlier only if
-  // |t - g| > atol and |t - g| > rtol |g|.
+  // For kToleranceSet. An element is an outlier if |t - g| > atol + rtol |g|.
+  // With `either`, it is an outlier only if |t - g| > atol and |t - g| > rtol
+  // |g|.
   double rtol = 0;
   double atol = 0;
   bool either = false;
 
-  // For kTopKSet: k, from 1 to kTopKMax, and the number of elements in one row
-  // of logits, which is the last dimension.
+  // For kTopKSet: k, from 1 to kTopKMax, and the number of elements in a row of
+  // logits, which is the last dimension.
   int top_k = 5;
   uint64_t row_elements = 1;
-  // The number of these rows; 0 if they are not whole, as in a sample. That is
-  // the RowShape of the pair. Without rows, kRowKlMax and kTop1MarginFlip are
-  // absent; other metrics of kTopKSet take what they get as rows.
+  // The number of rows of the pair; 0 if rows are incomplete, as in a sample.
+  // Without rows, kRowKlMax and kTop1MarginFlip are absent. The other metrics
+  // of kTopKSet then treat every `row_elements` elements as a row.
   uint64_t row_count = 1;
-  bool is_batch_of_one = false;  // As in RowShape.
+  bool is_batch_of_one = false;  // See RowShape.
 
   RowShape row_shape() const {
     return {row_count, row_elements, is_batch_of_one};
@@ -103,10 +106,10 @@ struct ElementRequest {
 };
 
 struct ElementMetrics {
-  // A metric that is not defined for the pair, or not asked for, is absent.
+  // Metrics that were not requested or are not defined for the pair are absent.
   std::optional<double> values[kElementMetricCount];
-  // The rows of kRowKlMax and of kTop1MarginFlip; void if these are absent or
-  // 0.
+  // The rows of kRowKlMax and kTop1MarginFlip; meaningless if these are absent
+  // or 0.
   uint64_t row_kl_max_row = 0;
   uint64_t top1_flip_row = 0;
 
@@ -118,17 +121,17 @@ struct ElementMetrics {
   }
 };
 
-// Takes a pair piece by piece, of any size. Thread-compatible. Allocates
-// nothing after construction.
+// Computes the requested metrics of a pair, which is passed in pieces of any
+// size. Thread-compatible. Does not allocate memory after construction.
 class ElementAccumulator {
  public:
-  // Both dtypes are valid and both complex or neither.
+  // Both dtypes must be valid. Either both or neither are complex.
   ElementAccumulator(DType target, DType golden, const ElementRequest& request);
   ~ElementAccumulator();
   ElementAccumulator(ElementAccumulator&&) noexcept;
   ElementAccumulator& operator=(ElementAccumulator&&) noexcept;
 
-  // Takes the next elements, equally many on both sides.
+  // Adds the next elements, the same number on both sides.
   void Update(std::span<const std::byte> target,
               std::span<const std::byte> golden);
 
@@ -139,9 +142,10 @@ class ElementAccumulator {
   std::unique_ptr<State> state_;
 };
 
-// Returns what the accumulator gives for two equal tensors with this summary,
-// without reading them. The msit metrics of complex tensors are absent if
-// either part has NaN or infinities: a summary does not tell the parts apart.
+// Returns the result of the accumulator for two equal tensors with this
+// summary, without reading them. The msit metrics of complex tensors are absent
+// if there are NaN or infinities, because a summary does not show whether these
+// are in the real parts.
 ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
                                      const ElementRequest& request);
 

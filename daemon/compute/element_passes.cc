@@ -20,12 +20,13 @@ bool BothFinite(double t, double g) {
   return std::isfinite(t) && std::isfinite(g);
 }
 
-// Equal as numbers, where NaN equals NaN.
+// Returns true if the values are equal as numbers, or both NaN.
 bool SameValue(double t, double g) {
   return t == g || (std::isnan(t) && std::isnan(g));
 }
 
-// Raises `x`, in small steps that make up for rounding, until `suffices(x)`.
+// Increases `x` in small steps, to compensate for rounding, until
+// `suffices(x)`.
 template <typename Suffices>
 double RaiseUntil(double x, Suffices suffices) {
   double step = std::nextafter(x, kInfinity) - x;
@@ -54,7 +55,8 @@ class TolerancePass final : public ElementPass {
       if (d == 0) continue;
       double g = Magnitude(block.golden + i);
       double unit = 1;
-      // The modulus of finite components may be beyond double; its half is not.
+      // The modulus of finite components may exceed the range of double. Half
+      // of it does not.
       if (std::isinf(g)) {
         unit = 0.5;
         g = std::hypot(block.golden[i] * unit, block.golden[i + 1] * unit);
@@ -89,7 +91,7 @@ class TolerancePass final : public ElementPass {
                        : std::fabs(element[0]);
   }
 
-  // `d` and `g` are so many times the moduli.
+  // `d` and `g` are the moduli multiplied by `unit`.
   void AddSum(double d, double g, double unit) {
     const double own_atol = atol_ * unit;
     if (d > own_atol + rtol_ * g) ++outliers_;
@@ -128,7 +130,8 @@ class TolerancePass final : public ElementPass {
   double rtol_needed_ = 0;
 };
 
-// `Unsigned` is as wide as an element. Elements are sign and magnitude.
+// Elements must consist of a sign and a magnitude. `Unsigned` must have their
+// width.
 template <typename Unsigned>
 class UlpPass final : public ElementPass {
  public:
@@ -151,7 +154,8 @@ class UlpPass final : public ElementPass {
   }
 
  private:
-  // Maps neighbouring numbers to neighbouring integers, and both zeros to 0.
+  // Maps neighboring numbers to neighboring integers, and zeros of either sign
+  // to 0.
   static int64_t Ordered(const std::byte* bytes) {
     Unsigned bits;
     std::memcpy(&bits, bytes, sizeof(bits));
@@ -204,8 +208,8 @@ class SharePass final : public ElementPass {
 };
 
 // Counts |t - g| in buckets. A bucket is 2^-6 of its lower end wide, so its
-// middle is within 2^-7 of every value in it. The number of a bucket is the
-// exponent and the first six bits of the mantissa.
+// middle is within 2^-7 of every value in it. The number of a bucket consists
+// of the exponent and the first six bits of the mantissa.
 class PercentilePass final : public ElementPass {
  public:
   PercentilePass() : buckets_(kBuckets) {}
@@ -232,7 +236,8 @@ class PercentilePass final : public ElementPass {
   static constexpr int kDropped = 52 - 6;
   static constexpr size_t kBuckets = size_t{1} << (63 - kDropped);
 
-  // The smallest value that this share of all values does not exceed.
+  // Returns the smallest value that at least this share of all values does not
+  // exceed.
   double Quantile(double share) const {
     const double wanted = std::ceil(share * static_cast<double>(count_));
     uint64_t seen = 0;
@@ -254,8 +259,8 @@ class PercentilePass final : public ElementPass {
   uint64_t count_ = 0;
 };
 
-// Takes the co-moments of each block about its own means, and merges them: that
-// is stable however far the means are from zero.
+// Computes the co-moments of each block about the means of the block, and
+// merges them. This is stable however far the means are from zero.
 class PearsonPass final : public ElementPass {
  public:
   void Add(const ElementBlock& block) override {
@@ -295,7 +300,7 @@ class PearsonPass final : public ElementPass {
   }
 
   void Finish(ElementMetrics& out) const override {
-    // Sums of squares below this have lost digits, or all of them.
+    // Smaller sums of squares have lost some or all of their digits.
     constexpr double kSquaresMin = 0x1p-900;
     const double norms = std::sqrt(tt_) * std::sqrt(gg_);
     if (tt_ < kSquaresMin || gg_ < kSquaresMin || !std::isfinite(norms) ||
@@ -316,7 +321,7 @@ class PearsonPass final : public ElementPass {
 
 class BitPass final : public ElementPass {
  public:
-  // `parts` components make up an element.
+  // An element has `parts` components of `bytes` bytes.
   BitPass(size_t bytes, size_t parts) : bytes_(bytes), parts_(parts) {}
 
   void Add(const ElementBlock& block) override {
@@ -341,8 +346,8 @@ class BitPass final : public ElementPass {
   uint64_t count_ = 0;
 };
 
-// The largest elements of one row, in descending order. The first of equal
-// elements comes first; NaN is larger than any number.
+// The largest elements of one row, in descending order. Equal elements are in
+// the order of their positions. NaN is larger than any number.
 class Leaders {
  public:
   explicit Leaders(int capacity) : capacity_(capacity) {}

@@ -10,12 +10,13 @@
 
 namespace msitd::compute {
 
-// Elements, or components of complex ones, of a pair. All but the bytes and the
-// count is void if every pass takes bytes.
+// A block of elements of a pair, or of components if they are complex. If every
+// pass takes only bytes, all members except the bytes and the count are
+// undefined.
 struct ElementBlock {
   const double* target;
   const double* golden;
-  // |t - g|, exact but for one rounding; void where a side is not finite.
+  // |t - g| with at most one rounding; undefined if a side is not finite.
   const double* difference;
   const std::byte* target_bytes;
   const std::byte* golden_bytes;
@@ -24,21 +25,22 @@ struct ElementBlock {
 
 inline constexpr size_t kElementBlock = 1024;
 
-// One metric set over one pair.
+// Computes one metric set for one pair.
 class ElementPass {
  public:
   virtual ~ElementPass() = default;
 
-  // True if bytes of the pair are all that the pass looks at.
+  // True if the pass uses only the bytes of the pair.
   virtual bool TakesBytes() const { return false; }
 
-  // At most kElementBlock elements, in order.
+  // Adds the next block, which has at most kElementBlock elements.
   virtual void Add(const ElementBlock& block) = 0;
 
   virtual void Finish(ElementMetrics& out) const = 0;
 };
 
-// Returns the passes that `request` asks for and the pair allows.
+// Returns the passes that `request` requests and that apply to the types of the
+// pair.
 std::vector<std::unique_ptr<ElementPass>> MakePasses(
     DType target, DType golden, const ElementRequest& request);
 

@@ -13,14 +13,14 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Elements converted at a time: they stay in the first-level cache.
+// Number of elements to convert at a time. They stay in the first-level cache.
 constexpr size_t kConvertedElements = 512;
 
-// Edges may be off by more than an eighth of a bin from rounding if a bin is
-// narrower than this many distances between neighbouring doubles.
+// If a bin is narrower than this many distances between neighboring doubles,
+// rounding may move an edge by more than an eighth of the bin.
 constexpr double kNarrowStep = 4;
 
-// Calls `visit` with blocks of doubles.
+// Calls `visit` with blocks of elements, converted to double.
 template <typename Visit>
 void ForEachBlock(std::span<const std::byte> bytes, DType dtype, Visit visit) {
   const DType component = ComponentOf(dtype);
@@ -41,7 +41,7 @@ HistogramCounter::HistogramCounter(DType dtype, int bin_count, double low,
                                    double high)
     : dtype_(dtype),
       bin_count_(static_cast<size_t>(bin_count)),
-      // Zeros of either sign are the same limit.
+      // Replaces -0 by +0.
       low_(low + 0.0),
       high_(high + 0.0),
       scale_(HistogramScale(low, high)),
@@ -53,7 +53,7 @@ HistogramCounter::HistogramCounter(DType dtype, int bin_count, double low,
   begins_.push_back(-kInfinity);
   begins_.insert(begins_.end(), edges.begin(), edges.end() - 1);
   begins_.push_back(std::nextafter(high_, kInfinity));
-  // Nothing compares as above this.
+  // No element compares as equal to or above NaN.
   begins_.push_back(std::numeric_limits<double>::quiet_NaN());
   const double magnitude = std::max(std::abs(low_), std::abs(high_)) * scale_;
   const double distance =
@@ -64,20 +64,20 @@ HistogramCounter::HistogramCounter(DType dtype, int bin_count, double low,
 }
 
 size_t HistogramCounter::SearchSlot(double x) const {
-  // The last slot that begins at x or below. Slot 0 begins at -Inf, so there is
-  // always one.
+  // Finds the last slot that begins at or below x. Slot 0 begins at -Inf, so
+  // there is always one.
   return static_cast<size_t>(
       std::upper_bound(begins_.begin(), begins_.end() - 1, x) -
       begins_.begin() - 1);
 }
 
 // Finds the slot without a search or a branch. Bins have equal widths, so one
-// multiplication gives the slot to within one; two comparisons with the edges
-// then correct it, and leave the answer to the edges alone.
+// multiplication estimates the slot to within one. Two comparisons with the
+// edges correct the estimate, so only the edges determine the result.
 inline size_t HistogramCounter::SlotOf(double x) const {
   const auto last = static_cast<double>(bin_count_ + 1);
   const double guess = (x * scale_ - scaled_low_) * bins_per_unit_ + 1;
-  // A comparison in this direction turns NaN into 0.
+  // The order of the operands turns NaN into 0.
   const double from_zero = guess > 0 ? guess : 0;
   auto slot = static_cast<int32_t>(from_zero < last ? from_zero : last);
   const double* begins = begins_.data();
@@ -151,7 +151,8 @@ Histogram HistogramCounter::Result() const {
   out.counts.assign(slots.begin() + 1, slots.end() - 2);
   out.above_count = slots[bin_count_ + 1];
   out.nan_count = slots[bin_count_ + 2];
-  // All edges are equal, and the search put what equals them into the last bin.
+  // All edges are equal, and the search put the elements that equal them into
+  // the last bin.
   if (low_ == high_) std::swap(out.counts.front(), out.counts.back());
   return out;
 }
@@ -162,7 +163,8 @@ void Widen(std::span<const std::byte> bytes, DType dtype, FiniteRange& range) {
     double high = range.high;
     for (size_t i = 0; i < count; ++i) {
       const double x = elements[i];
-      // NaN and infinities give NaN, which is neither below nor above anything.
+      // NaN and infinities become NaN, which is neither below nor above any
+      // number.
       const double finite = x + (x - x);
       low = finite < low ? finite : low;
       high = finite > high ? finite : high;

@@ -10,8 +10,8 @@
 
 #include "protos/base/dtype.h"
 
-// How the elements of a tensor spread over bins of equal width. A complex
-// element counts as its two components.
+// Distribution of the elements of a tensor over bins of equal width. A complex
+// element counts as two components.
 namespace msitd::compute {
 
 inline constexpr int kHistogramBinsMax = 1024;
@@ -19,24 +19,24 @@ inline constexpr int kHistogramBinsMax = 1024;
 struct Histogram {
   double low = 0;
   double high = 0;
-  std::vector<uint64_t> counts;  // Of each bin.
-  uint64_t below_count = 0;      // Below `low`, -Inf included.
-  uint64_t above_count = 0;      // Above `high`, +Inf included.
+  std::vector<uint64_t> counts;  // One for each bin.
+  uint64_t below_count = 0;      // Elements below `low`, including -Inf.
+  uint64_t above_count = 0;      // Elements above `high`, including +Inf.
   uint64_t nan_count = 0;
 };
 
-// Counts elements into bins. Bin i has the elements x, as double, with
-// edge[i] <= x < edge[i + 1], where HistogramEdges gives the edges; the last
-// bin has its upper edge, too. Where `low` is `high`, the first bin has the
-// elements that equal both. The counts depend neither on the CPU nor on how the
-// tensor is cut into calls. Thread-compatible.
+// Counts elements into bins. Bin i has the elements x, converted to double,
+// with edge[i] <= x < edge[i + 1], where HistogramEdges returns the edges. The
+// last bin also includes its upper edge. If `low` equals `high`, the first bin
+// has the elements that equal both. The counts depend neither on the CPU nor on
+// how the tensor is divided into calls. Thread-compatible.
 class HistogramCounter {
  public:
-  // `bin_count` is 1 to kHistogramBinsMax; the limits are finite and `low` is
-  // not above `high`.
+  // `bin_count` must be 1 to kHistogramBinsMax. The limits must be finite, and
+  // `low` must not be above `high`.
   HistogramCounter(DType dtype, int bin_count, double low, double high);
 
-  // Adds whole elements; their address needs no alignment.
+  // Adds whole elements. The address may be unaligned.
   void Add(std::span<const std::byte> bytes);
 
   Histogram Result() const;
@@ -49,31 +49,33 @@ class HistogramCounter {
   size_t SearchSlot(double x) const;
   void CountBlock(const double* elements, size_t count);
   void CountBytes(std::span<const std::byte> bytes);
-  // Elements in each slot.
+  // Returns the number of elements in each slot.
   std::vector<uint64_t> Slots() const;
 
   const DType dtype_;
   const size_t bin_count_;
   const double low_;
   const double high_;
-  // Unless `is_narrow_`, the bin of x is (x * scale_ - scaled_low_) *
-  // bins_per_unit_, give or take one.
+  // Unless `is_narrow_`, (x * scale_ - scaled_low_) * bins_per_unit_ differs
+  // from the bin of x by at most one.
   const double scale_;
   const double scaled_low_;
   const double bins_per_unit_;
-  // The lower end of each slot. Slot 0 is below; then come the bins, above, and
-  // NaN.
+  // The lower end of each slot. Slot 0 is for elements below the bins. After it
+  // are the bins, then one slot for elements above and one for NaN.
   std::vector<double> begins_;
-  // The edges are so close to each other that their rounding may exceed a bin.
+  // True if the edges are so close to each other that rounding may exceed the
+  // width of a bin.
   bool is_narrow_ = false;
-  // Several tables of slots, used in turn. Neighbouring elements are often in
-  // the same bin, and a second increment of one counter waits for the first.
+  // Several tables of slots, which are used in turn. Neighboring elements are
+  // often in the same bin, and a second increment of the same counter would
+  // wait for the first.
   std::vector<uint64_t> counts_;
-  // For dtypes of one byte: counts of each of the 256 values instead.
+  // For dtypes of one byte: counts of each of the 256 values, instead of slots.
   std::array<uint64_t, kTables* kByteValues> byte_counts_ = {};
 };
 
-// The extremes of the finite elements; +0 stands for either zero.
+// The smallest and largest finite elements. Zeros of either sign become +0.
 struct FiniteRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -81,7 +83,8 @@ struct FiniteRange {
   bool is_empty() const { return low > high; }
 };
 
-// Widens `range` to the finite elements in `bytes`, whole ones of `dtype`.
+// Extends `range` to include the finite elements in `bytes`, which are whole
+// elements of `dtype`.
 void Widen(std::span<const std::byte> bytes, DType dtype, FiniteRange& range);
 
 }  // namespace msitd::compute

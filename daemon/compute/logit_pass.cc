@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The largest element of a row: the first of equal ones, and NaN before any
-// number.
+// The largest element of a row. NaN is larger than any number, and the first of
+// equal elements is kept.
 struct LargestElement {
   bool is_set = false;
   double value = 0;
@@ -29,10 +29,10 @@ struct LargestElement {
 
 struct LogitRow {
   SoftmaxDivergence softmax;
-  bool is_infinite = false;  // The divergence.
+  bool is_infinite = false;  // True if the divergence is infinite.
   LargestElement target;
   LargestElement golden;
-  double least = kInfinity;  // Of golden, without masks.
+  double least = kInfinity;  // The smallest golden element that is not masked.
 };
 
 class LogitPass final : public ElementPass {
@@ -82,7 +82,7 @@ class LogitPass final : public ElementPass {
     return softmax.has_target() ? kInfinity : 0;
   }
 
-  // 0 if both sides have their largest element in one place.
+  // Returns 0 if both sides have their largest element in the same place.
   double FlipOfRow() const {
     const LargestElement& golden = current_.golden;
     const LargestElement& target = current_.target;

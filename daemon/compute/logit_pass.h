@@ -7,11 +7,13 @@
 
 namespace msitd::compute {
 
-// Golden elements below this are taken for masks, and widen no row.
+// Golden elements below this count as masked, and do not extend the range of a
+// row.
 inline constexpr double kMaskedBelow = -1e4;
 
-// Row by row: the KL divergence of the softmaxes, and how far golden prefers
-// its own largest element to that of the target. Real pairs only.
+// For each row: the KL divergence of the softmaxes, and the margin by which
+// golden prefers its own largest element to that of the target, relative to the
+// range of the row. For real pairs only.
 std::unique_ptr<ElementPass> MakeLogitPass(const ElementRequest& request);
 
 }  // namespace msitd::compute

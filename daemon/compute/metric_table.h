@@ -8,39 +8,39 @@
 #include "daemon/compute/element_metrics.h"
 #include "daemon/compute/pair_metrics.h"
 
-// The one table of the metrics of a pair. Predicates, rows and Capabilities
-// read it; reports and clients read Capabilities. docs/metrics.md says what
-// each metric measures.
+// The table of all metrics of a pair. Predicates, rows and Capabilities use it;
+// reports and clients use Capabilities. docs/metrics.md describes what each
+// metric measures.
 namespace msitd::compute {
 
 enum class MetricFamily {
-  kFused,    // A Metric: from the one pass that every pair takes.
-  kDerived,  // Computed from other metrics and from summaries.
-  kElement,  // An ElementMetric: from a pass of its own, if asked for.
+  kFused,    // A Metric, computed in the pass that is made for every pair.
+  kDerived,  // Computed from other metrics and summaries.
+  kElement,  // An ElementMetric, computed on request in an additional pass.
 };
 
 struct MetricInfo {
-  std::string_view name;  // As predicates and reports spell it.
+  std::string_view name;  // As in predicates and reports.
   bool higher_is_better;
-  // The unit, such as `elements` or `ulp`; `value` is the unit of the elements
-  // themselves. Empty for a ratio; where higher is better, a ratio of 1 is the
-  // best.
+  // The unit, such as `elements` or `ulp`. `value` is the unit of the elements
+  // themselves. Empty for ratios. The best ratio is 1 if a higher value is
+  // better.
   std::string_view unit;
   MetricFamily family;
-  uint32_t set;  // A bit of MetricSet; 0 for a metric that is always there.
+  uint32_t set;  // A bit of MetricSet; 0 for a metric that is always computed.
   // True if a table of rows shows the metric by default.
   bool in_default_columns;
-  // True if it compares how several elements relate to one another. Of one
-  // element it is the same whatever that is, so that statistics tell nothing of
-  // it.
+  // True if the metric compares how several elements relate to each other, as a
+  // correlation does. For a single element, its value does not depend on the
+  // element, so it is meaningless for statistics.
   bool is_of_many_elements = false;
 };
 
 // `scaled_max_abs` and `psnr_db`.
 inline constexpr int kDerivedMetricCount = 2;
 
-// The metrics in the order of reports: those of Metric, the derived ones, those
-// of ElementMetric. Lives as long as the process.
+// Returns the metrics in the order of reports: those of Metric, the derived
+// ones, then those of ElementMetric. They live as long as the process.
 std::span<const MetricInfo> MetricTable();
 
 }  // namespace msitd::compute

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kPiece = PairAccumulator::kPairBlockElements;
 constexpr double kNegativeInfinity = -std::numeric_limits<double>::infinity();
 
-// The bits of -Inf, in the lowest bytes.
+// Returns the bits of -Inf, in the lowest bytes.
 uint64_t BitsOfInfinity(DType dtype) {
   switch (dtype) {
     case DType::kFloat16:
@@ -64,7 +64,8 @@ bool OpenPairAccumulator::Side::IsStray(double value) const {
 
 bool OpenPairAccumulator::Side::IsMaskOfScores() const {
   if (!has_single) return !has_double;
-  // Scores of closed places may be a few times those of open ones.
+  // Scores of closed places may be this many times larger than those of open
+  // places.
   constexpr double kScoreRange = 4;
   const double rounding = dtype == DType::kBfloat16  ? 0x1p-7
                           : dtype == DType::kFloat16 ? 0x1p-10
@@ -150,7 +151,7 @@ void OpenPairAccumulator::AddPiece(const std::byte* target,
     }
     has_strays_ = has_strays_ || (!is_target_closed && target_.IsStray(t)) ||
                   (!is_golden_closed && golden_.IsStray(g));
-    // An infinity has no counterpart then, whatever the scale of the rest is.
+    // The summary has only finite elements.
     if (std::isfinite(g)) AddToSummary(g);
   }
   const auto targets = std::span(target_copy_).first(target_piece.size());

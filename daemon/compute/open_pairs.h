@@ -14,72 +14,83 @@
 #include "protos/base/dtype.h"
 #include "protos/base/summary.h"
 
-// Metrics of a pair of scores to which a mask was added: over the places that
-// the mask leaves open.
+// Metrics of a pair of scores to which a mask was added. Only the places that
+// the mask leaves open are measured.
 namespace msitd::compute {
 
-// True for types that have what closes a place: a large magnitude and -Inf.
+// True for types that can close a place: they have -Inf and large magnitudes.
 constexpr bool MayHaveClosedPlaces(DType dtype) {
   return dtype == DType::kFloat16 || dtype == DType::kBfloat16 ||
          dtype == DType::kFloat32 || dtype == DType::kFloat64;
 }
 
-// What the open places of a pair give.
+// The metrics of the open places of a pair.
 struct OpenPairs {
   PairMetrics metrics;
   ElementMetrics elements;
-  // Of the golden side: counts, extremes and squares of its finite elements.
+  // Counts, extremes and squares of the finite elements of the golden side.
   Summary golden;
   uint64_t closed_count = 0;  // Places that are closed on both sides.
 };
 
-// Takes a pair piece by piece, of any size, beside a PairAccumulator.
+// Measures the open places of a pair of masked scores.
+//
+// A mask closes a place of attention scores with -Inf or with a large negative
+// number. If the runs use different values, every closed place differs hugely,
+// although it has no weight after a softmax. Excluding large negative values is
+// not safe, because large activations can have the same values. The accumulator
+// therefore excludes only places that are closed on both sides, and only if the
+// whole tensor shows that a mask was added; see Finish(). The price is a second
+// set of accumulators for such tensors.
+//
+// A place is closed on a side if its element is -Inf, the closing value of the
+// side or, where two masks were added, twice that value. Deviations up to
+// kClosingError are allowed. A place that is closed on both sides is treated as
+// a pair of equal infinities, which no metric includes. A place that is closed
+// on only one side counts like any other difference.
+//
+// Used in addition to a PairAccumulator. Takes a pair in pieces of any size.
 // Thread-compatible.
-//
-// A place is closed on a side if its element is -Inf, or the closing value of
-// the side up to kClosingError, or twice that, where two masks were added. A
-// place that is closed on both sides is treated as a pair of equal infinities,
-// which no metric includes. A place that is closed on one side only counts like
-// any other difference.
-//
-// Large activations can have the same values as closed places. So values are
-// not enough: see Finish() for the evidence that a mask was added.
 class OpenPairAccumulator {
  public:
-  // What is added to a score may be this far from the closing value.
+  // Maximum relative distance of a closed element from its closing value,
+  // because the mask was added to a score.
   static constexpr double kClosingError = 0x1p-7;
-  // Open places have at most this share of the magnitude of closing values.
+  // Maximum magnitude of open places, as a share of that of the closing values.
   static constexpr double kOpenShare = 0x1p-3;
-  // Masks close many places. Massive activations are few.
+  // Minimum share of closed places, unless a softmax takes the scores. Masks
+  // close many places, whereas massive activations are rare.
   static constexpr double kClosedShare = 0x1p-3;
 
-  // `request` has the closing values. Both types have such places.
+  // `request` must have closing values. MayHaveClosedPlaces must be true for
+  // both types.
   OpenPairAccumulator(DType target, DType golden,
                       const ElementRequest& request);
 
-  // Takes the next elements, equally many on both sides.
+  // Adds the next elements, the same number on both sides.
   void Update(std::span<const std::byte> target,
               std::span<const std::byte> golden);
 
-  // Returns nothing unless all of this holds:
-  // - Places are closed on both sides, and others are open. At least
+  // Returns nullopt unless all of the following are true:
+  // - Some places are closed on both sides, and others are open. At least
   //   kClosedShare of all places are closed, or a softmax takes the scores.
   // - The closed places of a side differ by no more than the scores to which
-  // the
-  //   mask was added, judged by the open places, and by rounding.
-  // - In a row without open places, both sides have -Inf or neither has. A
-  //   softmax of such a row is NaN with -Inf only.
-  // - No element lies between open and closed ones, and there are no NaN and no
-  //   +Inf. A side does not have only twice its closing value.
+  //   the mask was added and rounding allow. The open places show the range of
+  //   scores.
+  // - In a row without open places, either both sides have -Inf or neither has.
+  //   The softmax of such a row is NaN only with -Inf.
+  // - No element is between open and closed ones, and there is no NaN and no
+  //   +Inf.
+  // - No side has only twice its closing value.
   std::optional<OpenPairs> Finish() const;
 
  private:
   struct Side {
     DType dtype;
     double closing;
-    bool has_single = false;  // Closed otherwise than by twice the value.
+    bool has_single = false;  // A place is closed by -Inf or the value itself.
     bool has_double = false;
-    // Of the finite elements that are closed by the value itself.
+    // The extremes of the finite elements that are closed by the value itself.
     double closed_min = std::numeric_limits<double>::infinity();
     double closed_max = -std::numeric_limits<double>::infinity();
     double open_max = 0;  // The largest magnitude of the open places.
@@ -87,7 +98,7 @@ class OpenPairAccumulator {
 
     bool IsClosed(double value);
     bool IsStray(double value) const;
-    // True if the closed places can be one value that was added to scores.
+    // True if the closed places can result from adding one value to scores.
     bool IsMaskOfScores() const;
   };
 
@@ -104,13 +115,13 @@ class OpenPairAccumulator {
   std::vector<double> targets_;
   std::vector<double> goldens_;
   Summary summary_;
-  uint64_t row_elements_ = 0;  // 0: all elements are one row.
+  uint64_t row_elements_ = 0;  // 0 if all elements are one row.
   bool are_softmaxed_ = false;
   uint64_t place_count_ = 0;
   uint64_t closed_count_ = 0;
   uint64_t closed_in_row_ = 0;
   bool has_strays_ = false;
-  bool has_other_rows_ = false;  // Closed rows, with -Inf on one side only.
+  bool has_other_rows_ = false;  // Closed rows have -Inf on only one side.
 };
 
 }  // namespace msitd::compute

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// mantissa * 2^exponent. The magnitude of the mantissa is 0 or in [0.5, 1).
+// The value mantissa * 2^exponent. The magnitude of the mantissa is 0 or in
+// [0.5, 1).
 struct Wide {
   double mantissa;
   int64_t exponent;
@@ -52,7 +53,7 @@ double Cosine(const PairState& state) {
     norms.mantissa *= 2;
     --norms.exponent;
   }
-  // The root of a square is exact, so equal tensors give exactly 1.
+  // The root of a square is exact, so equal tensors result in exactly 1.
   const double cosine = Scale(tg.mantissa / std::sqrt(norms.mantissa),
                               tg.exponent - norms.exponent / 2);
   return std::clamp(cosine, -1.0, 1.0);
@@ -64,7 +65,7 @@ double NormalizedL2(const Wide& noise, const Wide& signal) {
   return SquareRoot(Quotient(noise, signal));
 }
 
-// The sum of two numbers that are not negative.
+// Returns the sum of two numbers that are not negative.
 Wide Sum(const Wide& a, const Wide& b) {
   const Wide& large =
       b.mantissa == 0 || (a.mantissa != 0 && a.exponent > b.exponent) ? a : b;
@@ -74,7 +75,7 @@ Wide Sum(const Wide& a, const Wide& b) {
       large.exponent);
 }
 
-// 1 - 2 sum(t g) / sum(t^2 + g^2) without its cancellation.
+// Returns 1 - 2 sum(t g) / sum(t^2 + g^2) without its cancellation.
 double Rel(const Wide& noise, const Wide& both) {
   if (noise.mantissa == 0) return 0;
   const Wide rel = Quotient(noise, both);
@@ -112,7 +113,8 @@ void SetErrors(const PairState& state, PairMetrics& out) {
   set(Metric::kMaxAbs, state.max_difference);
   const double kl = KlDivergence(state.softmax);
   if (std::isfinite(kl)) set(Metric::kKl, kl);
-  // A difference beyond the range of double spoils every metric that it enters.
+  // If a difference exceeds the range of double, the remaining metrics are
+  // undefined.
   if (std::isinf(state.max_difference)) return;
   set(Metric::kMeanAbs,
       Scale(state.differences.Mantissa() / count, state.differences.exponent));

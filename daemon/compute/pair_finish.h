@@ -6,7 +6,7 @@
 
 namespace msitd::compute {
 
-// Returns the metrics of what `state` has seen.
+// Returns the metrics of the elements that were added to `state`.
 PairMetrics ToMetrics(const PairState& state);
 
 }  // namespace msitd::compute

@@ -19,7 +19,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Elements that are still in a cache close by when their rows are summed up.
+// Number of elements that are still in a close cache when their rows are
+// summed.
 constexpr size_t kStretch = PairAccumulator::kPairBlockElements;
 
 uint64_t KeptRows(const RowShape& rows) {
@@ -49,7 +50,7 @@ struct PairAccumulator::State {
   size_t golden_bytes;
   PairState pair;
   RowShape shape;
-  // None if no sums are kept.
+  // nullopt if no sums of rows are kept.
   std::optional<RowState> rows = std::nullopt;
 
   void Add(const std::byte* target, const std::byte* golden, size_t count) {
@@ -61,7 +62,8 @@ struct PairAccumulator::State {
     }
   }
 
-  // Adds the pairs to the sums of rows as well, as long as these are in cache.
+  // Adds the pairs to the sums of the whole tensor and of rows, one stretch at
+  // a time, so that the second pass reads from the cache.
   void AddByStretches(const std::byte* target, const std::byte* golden,
                       size_t count) {
     while (count > 0) {

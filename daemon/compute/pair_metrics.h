@@ -10,13 +10,13 @@
 #include "absl/numeric/int128.h"
 #include "protos/base/dtype.h"
 
-// Metrics of a pair of tensors: t, the target, against g, the golden one. Both
-// are taken as real numbers in double; the golden side is the reference that
-// relative figures divide by. docs/metrics.md has every formula with its
-// source and what it gives for empty, zero, NaN and infinite input.
+// Metrics of a pair of tensors: the target t and the golden tensor g. Elements
+// are compared as real numbers in double. The golden side is the reference of
+// relative errors. docs/metrics.md has every formula with its source, and its
+// value for empty tensors, zeros, NaN and infinities.
 namespace msitd::compute {
 
-// The numbers index PairMetrics; the order is that of reports.
+// The values index PairMetrics. They are in the order of reports.
 enum class Metric : int {
   kCosine,            // sum(t g) / (|t| |g|)
   kMaxAbs,            // max |t - g|
@@ -39,50 +39,53 @@ enum class Metric : int {
 };
 inline constexpr int kMetricCount = 18;
 
-// A row is what lies along the last dimension of a tensor; a channel is what
-// has the same position in every row. One figure of the whole tensor hides an
-// error beside elements that are much larger; these do not.
+// A row consists of the elements along the last dimension of a tensor. A
+// channel consists of the elements with the same position in every row. A
+// single number for the whole tensor hides an error in elements that are much
+// smaller than the others. The metrics of rows and channels show it.
 struct RowShape {
-  // 0 if rows are not whole, as in a sample: then there is no metric of rows or
-  // channels.
+  // 0 if rows are incomplete, as in a sample. Metrics of rows and channels are
+  // then absent.
   uint64_t row_count = 1;
-  uint64_t row_elements = 0;  // Void unless there are several rows.
-  // The only row is one of a batch, as the hidden state of a decoding step is.
-  // Then each element is a channel of its own, of which the median is taken.
+  uint64_t row_elements = 0;  // Unused for one row, unless `is_batch_of_one`.
+  // True if the only row belongs to a batch of one, such as the hidden state of
+  // a decoding step. Each element is then a channel, and only the median of the
+  // channels is computed.
   bool is_batch_of_one = false;
 };
 
-// With more rows there are no metrics of rows, with more channels none of
-// channels. Sums of up to 40 bytes for each of them are kept.
+// With more rows or channels than this, their metrics are absent. Up to 40
+// bytes are allocated for each of them.
 inline constexpr uint64_t kRowsMax = uint64_t{1} << 20;
 inline constexpr uint64_t kChannelsMax = uint64_t{1} << 16;
-// The median of fewer single elements says nothing.
+// With fewer single elements as channels, their median is absent, because it is
+// not meaningful.
 inline constexpr uint64_t kSingleChannelsMin = 64;
 
-// The nl2 of a row is relative to the norm of its golden elements, or to this
-// share of the norm that rows have on average, where that is more. So the dust
-// in a row of zeros is no large error.
+// The nl2 of a row divides by the norm of its golden elements, or by this share
+// of the average norm of the rows if that is larger. Rounding errors in a row
+// of zeros are therefore not a large error.
 inline constexpr double kNl2Floor = 0x1p-20;
-// The same for the median. It is larger, because the default policy bounds the
-// median: more than half of the rows may be what cancellation left beside rows
-// of a usual size, and consist of rounding errors only.
+// As kNl2Floor, for the median. It is larger because the default policy limits
+// the median: more than half of the rows may be results of cancellation, which
+// consist of rounding errors only and are much smaller than the other rows.
 inline constexpr double kMedianNl2Floor = 0x1p-12;
 
 struct PairMetrics {
-  // A metric that is not defined for the pair is absent.
+  // Metrics that are not defined for the pair are absent.
   std::optional<double> values[kMetricCount];
-  // Where max |t - g| is, as an index into the flattened tensors, and both
-  // values there. Void if kMaxAbs is absent or 0. A complex element counts
-  // twice.
+  // The position of max |t - g|, as an index into the flattened tensors, and
+  // both values there. Meaningless if kMaxAbs is absent or 0. A complex element
+  // counts twice.
   uint64_t max_abs_index = 0;
   double max_abs_target = 0;
   double max_abs_golden = 0;
-  // The same values exactly, of a side with integers of 64 bits; absent where
-  // the double is exact.
+  // The exact values for a side with 64-bit integers; nullopt if the double is
+  // exact.
   std::optional<absl::int128> max_abs_target_integer = std::nullopt;
   std::optional<absl::int128> max_abs_golden_integer = std::nullopt;
-  // The row of kRowNl2Max and the channel of kChannelNl2Max; void if these are
-  // absent. A channel of complex elements has both components.
+  // The row of kRowNl2Max and the channel of kChannelNl2Max; meaningless if
+  // these are absent. A channel of complex elements includes both components.
   uint64_t worst_row = 0;
   uint64_t worst_channel = 0;
 
@@ -91,24 +94,25 @@ struct PairMetrics {
   }
 };
 
-// Takes a pair block by block and gives all metrics in one pass over the
-// bytes. The cut into blocks changes no bit as long as every Update but the
-// last covers a multiple of kPairBlockElements elements.
+// Computes all metrics of a pair in one pass over the bytes, which are passed
+// in blocks. The division into blocks does not change any bit of the result if
+// every Update except the last covers a multiple of kPairBlockElements
+// elements.
 //
-// Thread-compatible. Allocates nothing after construction.
+// Thread-compatible. Does not allocate memory after construction.
 class PairAccumulator {
  public:
   static constexpr uint64_t kPairBlockElements = 4096;
 
-  // Both dtypes are valid and both complex or neither; a complex element
-  // counts as its two components. The metrics of rows and channels are absent
-  // unless the elements make up `rows`.
+  // Both dtypes must be valid. Either both or neither are complex, and a
+  // complex element counts as its two components. The metrics of rows and
+  // channels are absent unless the number of elements matches `rows`.
   PairAccumulator(DType target, DType golden, const RowShape& rows = {});
   ~PairAccumulator();
   PairAccumulator(PairAccumulator&&) noexcept;
   PairAccumulator& operator=(PairAccumulator&&) noexcept;
 
-  // Takes the next elements, equally many on both sides.
+  // Adds the next elements, the same number on both sides.
   void Update(std::span<const std::byte> target,
               std::span<const std::byte> golden);
 
@@ -119,7 +123,7 @@ class PairAccumulator {
   std::unique_ptr<State> state_;
 };
 
-// Returns the metrics of two equal tensors of `count` elements, of which
+// Returns the metrics of two equal tensors with `count` elements, of which
 // `finite_count` are finite, without reading them.
 PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count,
                            const RowShape& rows = {});

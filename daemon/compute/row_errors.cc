@@ -22,16 +22,16 @@ constexpr double kFloorSquare = kNl2Floor * kNl2Floor;
 
 struct Spread {
   double max = 0;
-  uint64_t place = 0;  // The first one with `max`.
+  uint64_t place = 0;  // The first position of `max`.
   double median = 0;
 };
 
 // Returns the lower median of numbers from 0 to `largest`. Changes their order.
 double MedianOf(std::vector<double>& numbers, double largest) {
-  // Numbers are put into buckets first, and only one of these is sorted. The
-  // bits of doubles from 0 on are in the order of the numbers: a bucket has one
-  // eighth of an octave, from the largest number downwards, and the last bucket
-  // has all that is below.
+  // Only one bucket of numbers is sorted. The bits of doubles that are not
+  // negative are in the order of the numbers. Counted from the largest number
+  // downwards, each bucket covers one eighth of an octave, and the last bucket
+  // has all smaller numbers.
   constexpr int kDropped = 52 - 3;
   constexpr size_t kBuckets = 512;
   const auto top = std::bit_cast<uint64_t>(largest);
@@ -52,8 +52,8 @@ double MedianOf(std::vector<double>& numbers, double largest) {
   return *middle;
 }
 
-// Returns the largest of the ratios, its place, and their lower median. Changes
-// their order.
+// Returns the largest of the ratios, its position, and the lower median.
+// Changes the order of the ratios.
 Spread SpreadOf(std::vector<double>& ratios) {
   Spread out;
   const auto largest = std::max_element(ratios.begin(), ratios.end());
@@ -63,8 +63,9 @@ Spread SpreadOf(std::vector<double>& ratios) {
   return out;
 }
 
-// |d| / max(|g|, floor) of each sum, from the squares of these. Both squares
-// may be divided by powers of two; `shift` is the difference of the exponents.
+// Returns |d| / max(|g|, floor) for each sum, from the squares of these. Both
+// squares may be divided by powers of two; `shift` is the difference of the
+// exponents.
 Spread RatiosOf(const SquareSums& sums, double floor_square, int64_t shift) {
   const size_t count = sums.golden.size();
   std::vector<double> ratios(count);
@@ -77,8 +78,8 @@ Spread RatiosOf(const SquareSums& sums, double floor_square, int64_t shift) {
     largest = std::max(largest, ratios[i]);
     smallest = std::min(smallest, difference == 0 ? kInfinity : ratios[i]);
   }
-  // Roots are taken of two figures only, unless a quotient of squares is beyond
-  // double.
+  // Ratios are compared by their squares, and roots are taken of only two of
+  // them, unless a quotient of squares exceeds the range of double.
   const bool are_roots = std::isinf(largest) || smallest == 0;
   if (are_roots) {
     for (size_t i = 0; i < count; ++i) {
@@ -94,7 +95,7 @@ Spread RatiosOf(const SquareSums& sums, double floor_square, int64_t shift) {
   return out;
 }
 
-// Adds the components of each complex element to each other.
+// Adds the two components of each complex element.
 SquareSums Joined(const SquareSums& sums) {
   SquareSums out;
   for (size_t i = 0; i + 1 < sums.golden.size(); i += 2) {
@@ -118,7 +119,7 @@ void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
     set(Metric::kRowNl2P50, *nl2);
     if (rows == nullptr) return;
   }
-  // A tensor that ends within a row is not of this shape.
+  // A tensor that ends within a row does not have this shape.
   const uint64_t parts = rows == nullptr ? 1 : shape.row_elements;
   if (rows == nullptr || parts == 0 || rows->at != 0 ||
       pair.count != rows->row_elements * shape.row_count) {
@@ -142,8 +143,8 @@ void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
     if (has_small) {
       spread.median = RatiosOf(sums, median_floor_square, shift).median;
     }
-    // No figure of the whole is above the worst of its parts. Differences that
-    // vanish beside others can make it seem so.
+    // The worst part cannot be better than the whole. The sums may show
+    // otherwise if small differences vanish beside larger ones.
     const double least = *nl2 * (1 - kFloorSquare);
     if (spread.max < least / 2) spread.place = of_largest;
     spread.max = std::max(spread.max, least);
@@ -161,7 +162,8 @@ void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
   add(is_complex ? Joined(rows->channels) : rows->channels,
       Metric::kChannelNl2Max, Metric::kChannelNl2P50,
       is_complex ? component / 2 : component, out.worst_channel);
-  // A single element may be off by any factor if it is small.
+  // The relative error of a single small element can be arbitrarily large, so
+  // its maximum says nothing.
   if (shape.row_count == 1) {
     out.values[static_cast<int>(Metric::kChannelNl2Max)].reset();
   }

@@ -6,8 +6,9 @@
 
 namespace msitd::compute {
 
-// Adds the metrics of rows and of channels to those of the whole pair, which
-// `pair` has seen to its end, as `rows` has; null if no sums are kept.
+// Adds the metrics of rows and channels to those of the whole pair. All
+// elements must have been added to `pair` and to `rows`, which is null if no
+// sums of rows are kept.
 void AddRowErrors(const RowShape& shape, const PairState& pair, RowState* rows,
                   PairMetrics& out);
 

@@ -6,11 +6,12 @@
 
 namespace msitd::compute {
 
-// KL(softmax(g) || softmax(t)) of elements that come one by one. Sums are
-// relative to e^max of the largest element so far, and rescaled as it rises.
+// KL(softmax(g) || softmax(t)) of elements that are added one by one. Sums are
+// relative to e^max of the largest element so far, and are rescaled when it
+// increases.
 class SoftmaxDivergence {
  public:
-  // Both are finite.
+  // Adds an element. Both sides must be finite.
   void Add(double t, double g) {
     AddTarget(t);
     Raise(g, golden_max_, golden_sum_, &moment_);
@@ -19,13 +20,13 @@ class SoftmaxDivergence {
     moment_ += weight * (g - t);
   }
 
-  // The same where g is -Inf, so that its share is 0.
+  // Adds an element where g is -Inf, so that its share is 0.
   void AddTarget(double t) {
     Raise(t, target_max_, target_sum_, nullptr);
     target_sum_ += std::exp(t - target_max_);
   }
 
-  // NaN if nothing was added.
+  // Returns the divergence; NaN if nothing was added.
   double Value() const {
     const double kl = moment_ / golden_sum_ -
                       (std::log(golden_sum_) + golden_max_) +

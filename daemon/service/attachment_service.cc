@@ -18,7 +18,7 @@
 namespace msitd::service {
 namespace {
 
-// A piece and the other fields of its message.
+// Maximum size of a message: one piece and the other fields.
 constexpr size_t kWriteMessageBytesMax =
     kAttachmentPieceBytesMax + kStreamRequestBytesMax;
 
@@ -54,7 +54,7 @@ absl::StatusOr<storage::AttachmentSpec> ToSpec(
                                  open.replace()};
 }
 
-// Borrows the attachments.
+// Streams the bytes of one attachment. Borrows the attachments.
 class ByteSource final : public StreamSource<v1::ReadAttachmentResponse> {
  public:
   ByteSource(storage::Attachments& attachments,
@@ -201,10 +201,10 @@ class AttachmentServiceImpl::WriteSink final
   AttachmentServiceImpl& service_;
   CallPass pass_;
   absl::Status status_ = absl::CancelledError("it was not written to its end");
-  access::FairShares::Grant share_;  // Held as long as the writer.
+  access::FairShares::Grant share_;  // Held for the lifetime of the writer.
   std::unique_ptr<storage::AttachmentWriter> writer_;
   std::string run_;
-  std::optional<int64_t> size_bytes_;  // As announced.
+  std::optional<int64_t> size_bytes_;  // As announced by the client.
   int64_t taken_bytes_ = 0;
 };
 

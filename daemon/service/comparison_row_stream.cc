@@ -20,8 +20,8 @@ namespace {
 // Maximum number of rows per message.
 constexpr int64_t kRowsPerMessage = 256;
 
-// A message ends with the row that reaches this size, which is half of what
-// gRPC clients accept by default.
+// A message ends with the row that reaches this size, which is half of the
+// default limit of gRPC clients.
 constexpr size_t kMessageBytes = size_t{2} << 20;
 
 using Source = StreamSource<v1::StreamComparisonRowsResponse>;

@@ -24,8 +24,8 @@
 namespace msitd::service {
 namespace {
 
-// A page ends with the result that reaches this size, which is half of what
-// gRPC clients accept in a message by default.
+// A page ends with the result that reaches this size, which is half of the
+// default message size limit of gRPC clients.
 constexpr size_t kPageBytes = size_t{2} << 20;
 
 // Number of comparisons and rows read from the store at a time.

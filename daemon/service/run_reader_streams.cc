@@ -123,7 +123,7 @@ class Description final : public StreamSource<v1::DescribeRunResponse>,
   }
 
  private:
-  // Fills at most one of the lists.
+  // Loads the details that the request selects. Fills at most one of the lists.
   absl::Status Load() {
     switch (request_.detail()) {
       case v1::DescribeRunRequest::DETAIL_UNSPECIFIED:
@@ -281,7 +281,7 @@ class Entries final : public StreamSource<v1::ScanTensorsResponse>,
   Selector selector_;
   std::unique_ptr<storage::TensorScan> scan_;
   Clock::time_point scan_end_;
-  uint64_t incomplete_before_ = 0;  // Before this scan.
+  uint64_t incomplete_before_ = 0;  // From earlier scans.
   storage::TensorInfo entry_;
 };
 

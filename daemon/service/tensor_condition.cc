@@ -10,7 +10,8 @@
 namespace msitd::service {
 namespace {
 
-// In the order of tensor_service.proto and of ValuesOf.
+// The names that a condition may use, in the order of tensor_service.proto and
+// of ValuesOf.
 constexpr std::array<std::string_view, 12> kNames = {
     "count",   "nan_count", "inf_count", "zero_count", "min",     "max",
     "abs_max", "sum",       "mean",      "l1_norm",    "l2_norm", "size_bytes"};

@@ -21,10 +21,10 @@
 namespace msitd::compare {
 namespace {
 
-// Values by argument.
+// Values by argument, which is a position or a keyword.
 using Arguments = std::map<std::string, std::string>;
 
-// True for what may be another one on another machine.
+// True for devices and process groups, which may differ between machines.
 bool IsOfMachine(std::string_view value) {
   static constexpr std::string_view kDevices[] = {"cpu", "cuda", "npu",  "xpu",
                                                   "hpu", "mps",  "meta", "xla"};
@@ -51,17 +51,19 @@ bool AreEqual(const std::string& a, const std::string& b) {
   return number.has_value() && number == NumberOf(b);
 }
 
-// True if an argument that is not given may well be this.
+// True if the value may be the default of an argument, so that omitting the
+// argument means the same.
 bool MayBeDefault(const std::string& value) {
   return value.empty() || value == "False" || NumberOf(value) == 0.0;
 }
 
-// A position is a number, a keyword is not.
+// Positions are numbers; anything else is a keyword.
 bool IsKeyword(const std::string& argument) {
   return argument.find_first_not_of("0123456789.") != std::string::npos;
 }
 
-// The first bytes of a value, whole characters, without control characters.
+// Returns the beginning of a value for display: at most kArgumentTextMax bytes
+// of whole characters, without control characters.
 std::string Shown(const std::string& value) {
   std::string out(Utf8Prefix(value, kArgumentTextMax));
   const bool is_cut = out.size() < value.size();
@@ -78,7 +80,8 @@ absl::StatusOr<Arguments> ArgumentsOf(storage::RunReader& run,
   Selector selector;
   selector.ranks = {call.rank};
   selector.tokens = {{call.token, call.token}};
-  // A name with a wildcard in it selects itself among others.
+  // A name with a wildcard selects itself and possibly other ops, which are
+  // skipped below.
   selector.op_patterns = {call.op};
   selector.ios = {Io::kInput};
   for (int number = 0; number < kRecordKindCount; ++number) {
@@ -138,7 +141,8 @@ absl::StatusOr<ArgumentDifferences> FindArgumentDifferences(
     texts.push_back(fmt::format("{}: target {}, not given by golden",
                                 Shown(name), Shown(value)));
   }
-  // One may give by position what the other gives by name.
+  // If each run has arguments that the other lacks, one may pass by position
+  // what the other passes by keyword.
   if (only_golden != only_target && are_named) out.is_certain = true;
   const size_t count = texts.size();
   if (count == 0) return out;

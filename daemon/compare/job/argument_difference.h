@@ -10,24 +10,25 @@
 
 namespace msitd::compare {
 
-// Arguments that are named at most, and bytes of a value that are shown.
+// Maximum number of arguments in a text, and of bytes shown of each value.
 inline constexpr size_t kArgumentsNamedMax = 4;
 inline constexpr size_t kArgumentTextMax = 48;
 
-// What differs between the arguments of two calls that are no tensors.
+// The differences between the non-tensor arguments of two calls.
 struct ArgumentDifferences {
-  // Such as `other argument: scale: target 1, golden 0.125`; empty if nothing
-  // does. Printable UTF-8.
+  // A text such as `other argument: scale: target 1, golden 0.125`; empty if
+  // there is no difference. Printable UTF-8.
   std::string text;
-  // True if the two calls ask for different things beyond doubt: both give an
-  // argument, of which the values differ; or one of them alone names arguments,
-  // which are not zero, false or empty, as defaults are.
+  // True if the calls certainly request different things. Either both have an
+  // argument with different values, or only one of them has additional keyword
+  // arguments, none of which looks like a default (zero, false or empty).
   bool is_certain = false;
 };
 
-// Compares a call in the golden run with one in the target, of which each key
-// has a tensor. None counts as no argument, numbers are compared as such, and
-// devices and groups of processes may differ.
+// Compares the arguments of a call in the golden run with those of a call in
+// the target run. Each key identifies a call by one of its tensors. The value
+// None counts as an omitted argument, and numbers are compared as numbers.
+// Devices and process groups are ignored.
 //
 // Errors: those of the scans and of `stop`.
 absl::StatusOr<ArgumentDifferences> FindArgumentDifferences(

@@ -14,16 +14,18 @@ namespace {
 
 constexpr size_t kPageSize = 256;
 
-// How often it looks which comparisons the store has removed by itself.
+// Minimum time between two searches for comparisons that the store itself has
+// removed.
 constexpr std::chrono::seconds kLoadInterval{10};
 
-// What a comparison takes beside its document and its rows.
+// Size of a comparison in the store, in addition to its document and its rows.
 constexpr uint64_t kComparisonBytes = 512;
 
-// A row of a comparison that an earlier version stored without its size.
+// Estimated size of a row, for comparisons that were stored without their size.
 constexpr uint64_t kUnknownRowBytes = 128;
 
-// The store does not repeat what a row shares with the row before it.
+// Estimates the size of rows in the store, which omits the prefix that a row
+// shares with the previous row.
 uint64_t StoredBytes(std::span<const std::string> rows) {
   uint64_t bytes = 0;
   std::string_view before;
@@ -51,7 +53,8 @@ BoundedComparisons::Entry BoundedComparisons::ToEntry(
   Entry entry;
   entry.document_bytes = document.size() + kComparisonBytes;
   v1::Comparison comparison;
-  // A damaged document belongs to nobody, and counts all the same.
+  // A damaged document has no known owner. It still takes space, so it is
+  // counted.
   if (!comparison.ParseFromArray(document.data(),
                                  static_cast<int>(document.size()))) {
     return entry;
@@ -88,7 +91,7 @@ absl::Status BoundedComparisons::Load() {
   }
   for (const uint64_t id : gone) Forget(id);
   for (auto& [id, entry] : found) {
-    // What is known already is newer than the document.
+    // An existing entry is newer than the document.
     if (entries_.contains(id)) continue;
     Account(entry.owner, 0, entry.bytes());
     entries_[id] = std::move(entry);
@@ -192,7 +195,7 @@ absl::Status BoundedComparisons::MakeRoom(const Need& need) {
         if (!oldest.has_value()) return NoRoom(need.owner, need.bytes);
       }
     }
-    // The store may have removed some by itself.
+    // The store may have removed comparisons itself, so load them again first.
     if (!is_fresh) {
       MSITD_RETURN_IF_ERROR(LoadAgain());
       is_fresh = true;
@@ -245,7 +248,7 @@ absl::Status BoundedComparisons::PutComparison(uint64_t id,
     const auto it = entries_.find(id);
     if (it != entries_.end()) {
       Entry& entry = it->second;
-      // Never refused: an end has to be stored.
+      // Never refused, because the end of a comparison must be stored.
       Account(entry.owner, entry.document_bytes, document_bytes);
       entry.document_bytes = document_bytes;
       entry.has_ended = HasEnded(comparison);

@@ -25,43 +25,45 @@ namespace msitd::compare {
 
 // Keeps the comparisons of a store within limits.
 //
-// Any reader may compare, and the rows of one comparison can take more of the
-// disk than the tensors that they are about. Three rules keep that in bounds:
+// Any reader may compare, and the rows of a comparison can take more space than
+// the tensors that were compared. A fixed limit for each user would leave space
+// unused, and removing any old comparison would let one user destroy the work
+// of others. The following rules avoid both:
+// - All comparisons share one budget, which is divided among their owners as
+//   FairShare describes.
+// - If an owner needs more than its share, its own oldest comparisons that have
+//   ended are removed. Comparisons of other owners and tensors are never
+//   removed. If removing all of them would not be sufficient, none is removed:
+//   the rows are refused and the comparison fails.
+// - Restoring a comparison from an archive never removes another one. The
+//   restored comparison still exists in the archive, but the others may not.
+// - Rows are refused before the disk is so full that tensors would have to be
+//   removed to make room for them.
 //
-// - All comparisons together have a budget, which is divided among their owners
-//   as FairShare says.
-// - When an owner needs more than its share, its own oldest comparisons that
-//   have ended are removed. Those of others, and tensors, never are. If
-//   removing all of them is not enough, none is removed, the rows are refused
-//   and the comparison fails.
-// - A comparison that is restored from an archive removes no other: there is a
-//   copy of it in the archive, and perhaps none of the others.
-// - Rows are refused before the disk is so full that tensors would have to make
-//   room for them.
+// Sizes are estimates: rows and documents as they are stored before
+// compression. Comparisons that the store removes itself, because their runs
+// are deleted, are counted until the next shortage.
 //
-// Sizes are what rows and documents take in the store before it compresses
-// them. Comparisons that the store removes by itself, because their runs are
-// gone, are noticed at the next shortage.
-//
-// Thread-safe. The store outlives it.
+// Thread-safe. The store must outlive it.
 class BoundedComparisons final : public storage::Comparisons {
  public:
   struct Limits {
-    uint64_t bytes_max = 0;           // In all; 0 is no limit.
-    std::chrono::seconds age_max{0};  // Since the creation; 0 is no limit.
-    // Returns an error if the disk has no room for rows. Null: it has.
+    uint64_t bytes_max = 0;           // For all comparisons; 0 means no limit.
+    std::chrono::seconds age_max{0};  // Since creation; 0 means no limit.
+    // Returns an error if the disk has no room for rows. If null, there is
+    // always room.
     std::function<absl::Status()> check_room = nullptr;
   };
 
-  // Reads all documents once.
+  // Reads all documents once to determine the space in use.
   //
   // Errors: those of the store.
   static absl::StatusOr<std::unique_ptr<BoundedComparisons>> Create(
       storage::Comparisons& store, Limits limits);
 
-  // Beyond the errors of Comparisons, new documents and rows are refused with
-  // RESOURCE_EXHAUSTED (COMPARISONS_EXHAUSTED) if their owner has no room left,
-  // and with that of Limits::check_room.
+  // The functions of Comparisons. In addition to their errors, new documents
+  // and rows are refused with RESOURCE_EXHAUSTED (COMPARISONS_EXHAUSTED) if
+  // their owner has no room left, and with the error of Limits::check_room.
   absl::StatusOr<uint64_t> CreateComparison(
       std::string_view document, std::span<const std::string> runs) override;
   absl::StatusOr<uint64_t> CreateComparisonAs(
@@ -79,15 +81,16 @@ class BoundedComparisons final : public storage::Comparisons {
   absl::StatusOr<std::vector<std::string>> GetComparisonRows(
       uint64_t id, uint64_t first_row, size_t limit) override;
 
-  // Removes comparisons that have ended and are older than the limit.
+  // Removes comparisons that have ended and are older than Limits::age_max.
   //
-  // Errors: those of the store; the next call goes on.
+  // Errors: those of the store. Comparisons that were not removed are removed
+  // by a later call.
   absl::Status RemoveOld(int64_t now_ns);
 
   struct Stats {
     uint64_t bytes = 0;
     uint64_t bytes_max = 0;
-    uint64_t removed_count = 0;  // To make room, or for their age.
+    uint64_t removed_count = 0;  // For space or because of their age.
   };
   Stats Read() const;
 
@@ -99,7 +102,7 @@ class BoundedComparisons final : public storage::Comparisons {
     uint64_t row_count = 0;
     int64_t create_time_ns = 0;
     bool has_ended = false;
-    bool is_restored = false;  // Set until it has ended.
+    bool is_restored = false;  // Reset when it has ended.
 
     uint64_t bytes() const { return document_bytes + row_bytes; }
   };
@@ -107,27 +110,28 @@ class BoundedComparisons final : public storage::Comparisons {
   BoundedComparisons(storage::Comparisons& store, Limits limits)
       : store_(store), limits_(std::move(limits)) {}
 
-  // Makes `entries_` what the store has.
+  // Updates `entries_` from the documents in the store.
   absl::Status Load() ABSL_LOCKS_EXCLUDED(mu_);
-  // The same, unless it was done a moment ago.
+  // Calls Load, unless it was called a moment ago.
   absl::Status LoadAgain() ABSL_LOCKS_EXCLUDED(mu_);
   static Entry ToEntry(std::string_view document);
   absl::StatusOr<uint64_t> Add(
       std::string_view document, bool is_restored,
       const std::function<absl::StatusOr<uint64_t>()>& create);
-  // Room that a comparison needs.
+  // A request for space.
   struct Need {
     const std::string& owner;
     uint64_t bytes = 0;
-    uint64_t id = 0;  // Of the comparison; 0 for a new one.
+    uint64_t id = 0;  // The comparison that needs it; 0 if it is new.
     bool is_restored = false;
   };
-  // Makes room by removing other comparisons of the owner.
+  // Makes room by removing other comparisons of the owner, if necessary.
+  // Returns an error if there is not enough room.
   absl::Status MakeRoom(const Need& need) ABSL_LOCKS_EXCLUDED(mu_);
-  // True if there is enough room once `removed_bytes` of the owner are gone.
+  // True if there is enough room after removing `removed_bytes` of the owner.
   bool HasRoom(const Need& need, uint64_t removed_bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Size of the comparisons that MakeRoom may remove.
+  // Returns the size of the comparisons that MakeRoom may remove.
   uint64_t RemovableBytes(const Need& need) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Remove(uint64_t id, std::string_view why)

@@ -12,29 +12,32 @@
 
 namespace msitd::compare {
 
-// Longer rows of scores are not looked at.
+// Scores with longer rows are not read.
 inline constexpr uint64_t kScoresWidthMax = uint64_t{1} << 20;
 
-// What may still be looked at of a group. Beyond it, nothing is explained.
+// The remaining amount of data that may be read for the choices of a group.
+// Choices beyond these limits are not explained.
 struct ChoiceBudget {
-  int pairs = 64;                             // Of integers that differ.
-  uint64_t score_bytes = uint64_t{64} << 20;  // Of both runs.
+  int pairs = 64;  // Pairs of integers that differ.
+  uint64_t score_bytes = uint64_t{64}
+                         << 20;  // Bytes of scores, for both runs together.
 };
 
-// Where both sides of a pair are.
+// The readers of the two sides of a pair.
 struct PairRuns {
   storage::RunReader& golden;
   storage::RunReader& target;
 };
 
-// Reads two pairs, of choices and of what may be their scores, and returns what
-// these say of the choices. Of the scores, one row of either run is held at a
-// time. The pairs have the shapes that OriginFinder::ScoresOfNext asks for.
-// Takes the bytes of the scores from `budget`.
+// Reads a pair of choices and a pair of tensors that may be their scores.
+// Returns whether the scores explain the choices. The pairs must have the
+// shapes that OriginFinder::ScoresOfNext requires. Only one row of scores of
+// each run is in memory at a time. Subtracts the bytes of the scores from
+// `budget`.
 //
-// Errors: FAILED_PRECONDITION if a type is not one that choices or scores have;
-// RESOURCE_EXHAUSTED if the budget is; CANCELLED once the observer says so;
-// those of StoredSource and TensorStream.
+// Errors: FAILED_PRECONDITION if a type is not one of choices or scores;
+// RESOURCE_EXHAUSTED if the scores exceed the budget or kScoresWidthMax;
+// CANCELLED if the observer returns it; those of StoredSource and TensorStream.
 absl::StatusOr<ChoiceOutcome> ReadChoices(const TensorPair& choices,
                                           const TensorPair& scores,
                                           const PairRuns& runs,

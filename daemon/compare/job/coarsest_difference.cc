@@ -45,7 +45,8 @@ DType CoarsestDifference(const RunRank& golden, const RunRank& target,
   ForEachOutput(golden, token, stop, [&](const storage::TensorInfo& tensor) {
     values[name_of(tensor.key)] = {tensor.dtype, tensor.hash};
   });
-  DType common = DType::kUnspecified;  // Of what has one type in both runs.
+  DType common =
+      DType::kUnspecified;  // From outputs with one type in both runs.
   DType other = DType::kUnspecified;
   int64_t outputs = 0;
   int64_t other_outputs = 0;

@@ -8,7 +8,7 @@
 
 namespace msitd::compare {
 
-// Records of a rank of either run that are looked at.
+// Maximum number of records to read from a rank of either run.
 inline constexpr int kTypedRecordsMax = 4096;
 
 // A rank of a run.
@@ -17,10 +17,11 @@ struct RunRank {
   int32_t rank = 0;
 };
 
-// Returns the coarsest type of the outputs before `token` that have one name in
-// both runs and differ, as far as they are among the first records of the rank:
-// kUnspecified if there are none, and if they cannot be read. Types that one
-// run has as an exception (kExceptionalShare) do not count.
+// Returns the coarsest type of the outputs before `token` that have the same
+// name in both runs and differ. Returns kUnspecified if there are none or if
+// they cannot be read. Only the first kTypedRecordsMax records of each rank are
+// considered. Types that one run has only as an exception (kExceptionalShare)
+// are ignored.
 DType CoarsestDifference(const RunRank& golden, const RunRank& target,
                          int64_t token, storage::StopCheck stop);
 

@@ -14,7 +14,7 @@
 namespace msitd::compare {
 namespace {
 
-// Whatever lies deeper is no part of a comparison.
+// No part of a comparison is nested more deeply.
 constexpr int kMessageDepthMax = 8;
 
 absl::Status NoComparison(std::string_view what) {
@@ -28,7 +28,7 @@ bool IsRunName(const std::string& name) {
 
 absl::StatusOr<v1::Comparison> ParseDocument(std::string_view document) {
   v1::Comparison out;
-  // Bounded, because it is read whole.
+  // The parser takes the size as an int.
   if (document.size() > size_t{std::numeric_limits<int>::max()} ||
       !out.ParseFromArray(document.data(), static_cast<int>(document.size()))) {
     return NoComparison("the document is no comparison");
@@ -61,7 +61,7 @@ ComparisonBrief BriefOf(const v1::Comparison& comparison) {
   return out;
 }
 
-// Gives a tensor of run `from` the name that it has in `to`.
+// Replaces the run `from` in the name of a tensor by `to`.
 void Rename(v1::ComparedTensor& tensor, const std::string& from,
             const std::string& to) {
   auto key = ParseTensorName(tensor.name());
@@ -74,14 +74,14 @@ void Rename(v1::ComparisonRow& row, const ComparisonBrief& brief,
   if (row.has_target()) {
     Rename(*row.mutable_target(), brief.target_run, move.target_run);
   }
-  // A run that was compared with itself.
+  // In a comparison of a run with itself, the golden side has the same name.
   if (row.has_golden() && brief.is_golden_local &&
       brief.golden_run == brief.target_run) {
     Rename(*row.mutable_golden(), brief.target_run, move.target_run);
   }
 }
 
-// Renames in all rows that a message has in it.
+// Renames the target run in all rows that a message contains.
 void RenameWithin(google::protobuf::Message& message,
                   const ComparisonBrief& brief, const ComparisonMove& move,
                   int depth) {

@@ -34,8 +34,8 @@ bool TakesValues(const Selector& selector) {
   return std::any_of(selector.kinds.begin(), selector.kinds.end(), &IsValue);
 }
 
-// A sample proves nothing of the elements between, and hashes have said that
-// some of these differ.
+// A sampled row does not count as equal: its hashes differ, so elements that
+// were not sampled differ.
 bool ComparisonEngine::HasEqualValues(const v1::ComparisonRow& row,
                                       const RowMetrics& metrics) {
   constexpr auto kMismatches =
@@ -56,7 +56,8 @@ absl::Status ComparisonEngine::OpenRuns() {
   const storage::WaitCheck wait = [this] { return CheckFromAnyThread(); };
   std::unique_ptr<storage::RunReader> golden;
   std::unique_ptr<storage::RunReader> target;
-  // A run that lies elsewhere is opened beside one that is at hand.
+  // The local run is opened first, so that the remote run can be opened beside
+  // it.
   if (is_target_far && !is_golden_far) {
     MSITD_ASSIGN_OR_RETURN(golden, readers_.OpenRunAt(plan_.golden(), wait));
     MSITD_ASSIGN_OR_RETURN(
@@ -101,8 +102,8 @@ absl::Status ComparisonEngine::Run() {
     MSITD_ASSIGN_OR_RETURN(const uint64_t total, CountGolden());
     observer_.OnTotal(total);
   }
-  // Asked before the matcher looks at the runs, so that nothing that it does
-  // not see comes behind.
+  // Taken before the matcher reads the runs. Data that arrives too late for the
+  // matcher therefore changes the marks, and HasNews returns true.
   MSITD_ASSIGN_OR_RETURN(golden_mark_, Mark(*golden_));
   MSITD_ASSIGN_OR_RETURN(target_mark_, Mark(*target_));
   observer_.OnConflicts(golden_mark_.conflict_count,
@@ -125,7 +126,7 @@ absl::Status ComparisonEngine::Run() {
   observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
   MSITD_RETURN_IF_ERROR(FindLosses(matcher));
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
-  // Of a run that may still grow, more ranks may come.
+  // A run that may still grow may have more ranks later.
   const bool are_final = !plan_.follow ||
                          (golden_mark_.sealed && target_mark_.sealed) ||
                          (ranks_.golden.is_final && ranks_.target.is_final);
@@ -139,7 +140,8 @@ absl::Status ComparisonEngine::Run() {
                     });
   absl::Status status = CompareReady(matcher);
   measurer_.reset();
-  // Of a run that went meanwhile, what was left could not be read.
+  // If a run was deleted in the meantime, the rest of it could not be read, so
+  // the comparison fails.
   if (status.ok()) {
     status = Mark(*golden_).status();
     status.Update(Mark(*target_).status());
@@ -185,7 +187,7 @@ absl::Status ComparisonEngine::CompareReady(GroupMatcher& matcher) {
       MSITD_RETURN_IF_ERROR(OrderRanks(matcher));
     }
     if (const absl::Status status = CompareNext(loader); !status.ok()) {
-      // The pairs go with the loader.
+      // The loader owns the pairs that the measurer reads.
       measurer_->Stop();
       return status;
     }
@@ -201,7 +203,7 @@ absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
     MSITD_RETURN_IF_ERROR(observer_.Check());
     MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
     const absl::Status status = CompareGroup(group, TakePlans());
-    // The pairs go with the group.
+    // The group owns the pairs that the measurer reads.
     if (!status.ok()) measurer_->Stop();
     MSITD_RETURN_IF_ERROR(status);
     is_over = group.is_last_window;
@@ -223,7 +225,7 @@ DType ComparisonEngine::PastTypeOf(const TensorGroup& group) {
 }
 
 std::vector<PairBasis> ComparisonEngine::BasesOf(const TensorGroup& group) {
-  // Without an order it is not known what was computed from what.
+  // Without an order, it is not known what a tensor was computed from.
   if (!has_order_ || group.window > 0 || !group.is_last_window) return {};
   const bool is_whole = !partial_.contains({group.token, group.rank}) &&
                         plan_.selector.op_patterns.empty() &&
@@ -243,7 +245,8 @@ void ComparisonEngine::Plan(const TensorGroup& group) {
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairBasis basis = bases.empty() ? PairBasis() : bases[i];
-    // What is still to come may show that it was computed from something else.
+    // Tensors that arrive later may show that the pair was computed from
+    // something else.
     const bool is_later =
         is_partial && (!MayComeEarly(pair) || WaitsForCalls(key, pair) ||
                        basis != PairBasis());
@@ -289,7 +292,8 @@ absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
 }
 
 absl::Status ComparisonEngine::CountNotRecorded() {
-  // Clients tell while they run, so the last look is enough.
+  // Clients report while they run, so it is sufficient to read the reports at
+  // the end.
   const bool is_last = golden_mark_.sealed && target_mark_.sealed;
   if (plan_.follow && !is_last) return absl::OkStatus();
   const auto stop = [this] { return observer_.Check(); };
@@ -412,7 +416,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     if (is_by_basis_) AddBasis(group, plan.basis, row_);
     AddRemarks(pair, row_);
     AddTargetCall(pair, row_);
-    // What is skipped on request lacks a side.
+    // A row that is skipped on request lacks a side.
     row_.set_not_compared(row_.verdict() == v1::SKIPPED &&
                           pair.golden != nullptr && pair.target != nullptr);
     if (row_.verdict() == v1::UNMATCHED) {
@@ -442,7 +446,7 @@ void ComparisonEngine::JudgeOrigin(const TensorGroup& group,
                    row_);
     return;
   }
-  // What was compared in earlier windows is not held.
+  // The tensors of earlier windows are no longer in memory.
   origins_.PassOver();
   if (row_.verdict() == v1::FAIL) row_.set_origin(v1::UNKNOWN_INPUTS);
 }
@@ -476,7 +480,7 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
     last_metrics_ = metrics;
     last_metrics_bytes_ = EncodeMetrics(metrics, metrics_row_);
   }
-  // The parts of a message may be put together in any order.
+  // The fields of a message may be concatenated in any order.
   const size_t metrics_bytes = last_metrics_bytes_.size();
   const size_t row_bytes = row.ByteSizeLong();
   std::string bytes;

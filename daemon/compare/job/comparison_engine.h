@@ -42,36 +42,39 @@
 
 namespace msitd::compare {
 
-// True if the selector asks for values of any kind.
+// Returns true if the selector selects any kind of value.
 bool TakesValues(const Selector& selector);
 
-// What is compared, and what passes.
+// The validated request for one comparison: which tensors of which runs to
+// compare, how to pair them, and what passes.
 struct ComparisonPlan {
   std::string golden_run;
   std::string target_run;
   Selector selector;
   Policy policy;
   MatchRules matching = {};
-  // Where the mapping is that `matching` is to have.
+  // The attachment that contains the mapping of `matching`; nullopt if there is
+  // no mapping.
   std::optional<MappingSource> mapping = {};
-  // Goes on until both runs are sealed; see v1.Comparison.follow and detach.
+  // Compare until both runs are sealed; see v1.Comparison.follow and detach.
   bool follow = false;
   bool detach = false;
-  std::vector<predicate::Predicate> watches = {};  // Over WatchNames.
-  // Of runs that are followed. Null: nobody streams, and nothing ends but by a
-  // seal.
+  std::vector<predicate::Predicate> watches = {};  // See WatchNames.
+  // How the ranks of followed runs stream. If null, streams are ignored, and
+  // only a seal ends a run.
   ActivitySource activity = {};
   std::chrono::milliseconds silence = kSilence;
   std::string owner = {};  // See v1.Comparison.owner.
   bool owner_is_admin = false;
-  // Where the runs lie; empty for the store at hand.
+  // Where the runs are stored; empty for the store of this daemon.
   std::string golden_source = {};
   std::string target_source = {};
   Reading reading = Reading::kBytes;
-  // Which runs are meant, see FindRunId; empty for those that have the names.
+  // The expected ids of the runs, as returned by FindRunId. An empty id accepts
+  // any run of that name.
   std::string golden_run_id = {};
   std::string target_run_id = {};
-  // Ranks that the whole answer has to cover; see
+  // Ranks that the complete comparison must cover; see
   // v1.Comparison.golden_required_ranks.
   std::vector<storage::RankRange> golden_required = {};
   std::vector<storage::RankRange> target_required = {};
@@ -80,34 +83,51 @@ struct ComparisonPlan {
   storage::RunAddress target() const { return {target_source, target_run}; }
 };
 
-// Ranks of which the order is found out, of those that fail at the first token
-// at which one does.
+// Maximum number of ranks to put in execution order. Only ranks that fail at
+// the first token with a failure are considered.
 inline constexpr size_t kOrderedRanksMax = 64;
 
-// Layouts that a comparison suggests.
+// Maximum number of layouts that a comparison suggests.
 inline constexpr int kLayoutHintsMax = 64;
 
-// Watches beyond this are refused.
+// Maximum number of watches in a request.
 inline constexpr int kWatchesMax = 16;
 
-// What a watch may name: MetricNames, target_nan_count, target_inf_count and
-// failed. They live as long as the process.
+// Returns the names that a watch may use: MetricNames, target_nan_count,
+// target_inf_count and failed. They live as long as the process.
 std::span<const std::string_view> WatchNames();
 
-// Makes the rows of one comparison. A tensor that cannot be read or compared
-// gives a row that says so; the comparison goes on.
+// Produces the rows of one comparison.
 //
-// Made for one comparison and used by one thread at a time, beside which a
-// second one measures pairs ahead. However large the runs are, it holds four
-// parts, what is read ahead (four batches of storage::kBatchBytesMax at most
-// for each of PairMeasurer::kWindowsMax windows), and the tensors of one rank
-// and token (kGroupTensorsMax) and of those behind it (GroupLoader); and
-// between two calls of Run only what it has compared.
+// Runs are larger than memory, but the cause of a difference is only found
+// beside the tensors that a tensor was computed from. The engine therefore
+// works on groups: all tensors of one rank and token. Single tensors would need
+// less memory, but have no inputs to compare with. Whole runs would show every
+// cause, but do not fit. A group that is itself too large is compared in
+// windows, and causes are then found in the first window only.
+//
+// Reading takes longer than judging. While the calling thread judges a group,
+// GroupLoader loads the next groups, and PairMeasurer reads and measures pairs
+// ahead. The price is memory for more than one group. The memory in use does
+// not depend on the size of the runs. It consists of the following:
+// - Four parts of tensors.
+// - Data that is read ahead. For each of PairMeasurer::kWindowsMax windows, at
+//   most four batches of storage::kBatchBytesMax.
+// - Tensor descriptors. For the current group, at most kGroupTensorsMax of each
+//   run, in addition to those that GroupLoader has loaded ahead.
+//
+// Between two calls of Run, the engine holds only a record of the groups and
+// pairs that it has compared.
+//
+// A tensor that cannot be read or compared results in a row with the reason.
+// The comparison then continues.
+//
+// Thread-compatible.
 class ComparisonEngine {
  public:
-  // All three must outlive the engine, which opens both runs when it runs
-  // first. `plan.matching` has the mapping that it asks for, if the engine is
-  // to run.
+  // The arguments must outlive the engine. If `plan.mapping` is set,
+  // `plan.matching` must have that mapping when Run is called. The first Run
+  // opens both runs.
   ComparisonEngine(storage::RunReaders& readers, const ComparisonPlan& plan,
                    ComparisonObserver& observer)
       : readers_(readers),
@@ -115,30 +135,32 @@ class ComparisonEngine {
         observer_(observer),
         idle_rules_(plan.policy, plan.matching) {}
 
-  // Compares what there is to compare. To be called again while waits(), once
-  // HasNews().
+  // Compares everything that can be compared now. While waits() is true, the
+  // caller must call it again once HasNews() returns true.
   //
-  // Errors: CANCELLED once the observer says so; NOT_FOUND with RUN_NOT_FOUND
+  // Errors: CANCELLED if the observer returns it; NOT_FOUND with RUN_NOT_FOUND
   // if a run was deleted; those of the matcher, of the index and of the
   // observer.
   absl::Status Run();
 
-  // True if runs are followed that may grow. Called while Run is not, like
-  // HasNews.
+  // True if the comparison follows runs that may still grow. Must not be called
+  // during Run; the same applies to HasNews.
   bool waits() const { return waits_; }
-  // True if a run has grown, was sealed or has gone since Run looked at it.
+  // True if a run has grown, was sealed or was deleted since the last Run.
+  // Blocks on the store.
   bool HasNews() const;
 
  private:
-  using Plans = std::vector<PairPlan>;  // By pair of a group.
+  using Plans = std::vector<PairPlan>;  // One for each pair of a group.
 
-  // A row that was made before the group was complete.
+  // A row that was emitted before its group was complete.
   struct EarlyRow {
     v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
     int64_t number = -1;
   };
 
-  // What of a run changes when there is something new to compare.
+  // The state of a run that determines whether there is something new to
+  // compare.
   struct RunMark {
     bool sealed = false;
     uint64_t record_count = 0;
@@ -147,153 +169,171 @@ class ComparisonEngine {
     uint64_t left_out_count = 0;  // See v1.Comparison.golden_left_out_count.
     Outlook outlook = {};
 
-    // Nothing more comes.
+    // Treats the run as complete only if it is sealed.
     GroupMatcher::Closed Sealed() const { return {sealed}; }
-    // The same, or nothing has come for so long that nothing more may.
+    // In addition, treats ranks as complete that have had no stream for a long
+    // time (Outlook::closed).
     GroupMatcher::Closed Closed() const;
-    // The same, or that is how it looks.
+    // In addition, treats ranks as complete whose last token appears to be
+    // complete (Outlook::stalled).
     GroupMatcher::Closed Stalled() const;
 
     friend bool operator==(const RunMark&, const RunMark&) = default;
   };
 
-  // As Check of the observer, which is for the thread of the comparison alone.
+  // Returns CANCELLED if the comparison was stopped. Thread-safe, unlike the
+  // Check of the observer.
   absl::Status CheckFromAnyThread() const;
   absl::Status OpenRuns();
-  // Finds out whether the golden run knows the order of its tensors.
+  // Determines whether the execution order of the golden run is known.
   absl::Status FindOrder();
-  // Fails if a run is another one than the plan means.
+  // Returns an error if a run does not have the id in the plan.
   absl::Status CheckRunIds(const storage::WaitCheck& wait);
   absl::StatusOr<RunMark> Mark(storage::RunReader& run) const;
   absl::StatusOr<uint64_t> CountGolden();
-  // Tells the observer what the hooks of the runs did not record.
+  // Reports to the observer how many records the hooks of the runs skipped.
   absl::Status CountNotRecorded();
-  // Tells the observer what clients reported as lost.
+  // Reports to the observer the tensors that the clients reported as lost.
   absl::Status FindLosses(const GroupMatcher& matcher);
-  // Adds what a group lacks that is compared for the last time.
+  // Counts the incomplete tensors of a group that is compared for the last
+  // time.
   void CountIncomplete(const TensorGroup& group);
-  // Compares the groups that may be, and that `done_` has not.
+  // Compares the groups that are ready and not yet in `done_`.
   absl::Status CompareReady(GroupMatcher& matcher);
-  // Whether a group may be compared: all of it, or the pairs that are there.
+  // The part of a group that can be compared now: nothing, its complete pairs,
+  // or everything.
   enum class Readiness { kNot, kPairs, kAll };
   Readiness ReadinessOf(const GroupMatcher& matcher, const GroupKey& key);
-  // Adds the numbers of the watches that hold.
+  // Adds the numbers of the watches that hold to the row.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   std::vector<PairBasis> BasesOf(const TensorGroup& group);
-  // See PastType.
+  // Returns the coarsest type that differs at earlier tokens of the rank; see
+  // PastType. Reads the runs once for each rank.
   DType PastTypeOf(const TensorGroup& group);
-  // Plans the pairs of a group and has those measured that must be, in their
-  // order. Called on the thread that loaded it.
+  // Plans the pairs of a group and queues those that must be measured, in
+  // order. Called on the thread that loaded the group.
   void Plan(const TensorGroup& group);
-  // Of the first group that Plan was called with and this was not.
+  // Returns the plans of the first group that was passed to Plan and whose
+  // plans have not been taken yet.
   Plans TakePlans();
   absl::Status CompareNext(GroupLoader& loader);
   absl::Status CompareGroup(const TensorGroup& group, const Plans& plans);
   absl::Status ComparePairs(const TensorGroup& group, const Plans& plans);
   // Marks the rules that apply to a pair as used.
   void FindRules(const TensorPair& pair);
-  // Takes a pair that has its row already.
+  // Processes a pair whose row was emitted early. The row stays as it is.
   absl::Status PassOver(const TensorPair& pair, const PairPlan& plan,
                         const EarlyRow& row);
-  // True if the row of a pair can be final before its group is complete.
+  // True if the row of the pair may be emitted before its group is complete.
   static bool MayComeEarly(const TensorPair& pair);
-  // True if the pair must wait even so, until its ranks have had no stream for
-  // long.
+  // True if the pair must nevertheless wait until its ranks are closed.
   bool WaitsForCalls(const GroupKey& key, const TensorPair& pair) const;
-  // Tells the golden tensors of a group apart.
+  // Returns a key that identifies a golden tensor within its group.
   static std::string EarlyName(const LogicalTensor& golden);
-  // Judges a tensor that one run has alone.
+  // Judges a tensor that exists in only one run.
   void JudgeAlone(const TensorPair& pair, v1::ComparisonRow& row) const;
-  // Judges a pair that is not measured.
+  // Judges a pair without reading it.
   void Judge(const TensorPair& pair, const PairPlan& plan,
              v1::ComparisonRow& row, RowMetrics& metrics);
-  // Judges a pair of which the bytes are not kept.
+  // Judges a pair by the summaries of both sides. The row is skipped if they do
+  // not prove a failure.
   void JudgeBySummaries(const TensorPair& pair,
                         const Verification& verification,
                         v1::ComparisonRow& row);
-  // Judges a pair of which a side is statistics.
+  // Judges a pair if at least one side is statistics.
   void JudgeByStatistics(const TensorPair& pair, const PairPlan& plan,
                          v1::ComparisonRow& row, RowMetrics& metrics);
-  // Fails the row if shards that should be copies are not, whatever the first
-  // of them is worth, and whether or not there is a counterpart.
+  // Fails the row if shards that should be equal copies differ. This overrides
+  // any other verdict, and also applies to tensors without a counterpart.
   static void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
-  // True if the default policy takes a measured pair for equal masks.
+  // True if the default policy treats both sides of a measured pair as equal
+  // masks.
   static bool IsEqualMask(const TensorPair& pair, const PairPlan& plan,
                           const RowMetrics& metrics);
-  // Says by which type a pair was judged, where that is not its own.
+  // Adds the type by which a pair was judged to the reason, if it is not the
+  // type of the pair itself.
   static void AddBasis(const TensorGroup& group, const PairBasis& basis,
                        v1::ComparisonRow& row);
-  // Says what is odd about a row that passes.
+  // Adds remarks on how shards were combined to a row that passes.
   static void AddRemarks(const TensorPair& pair, v1::ComparisonRow& row);
-  // If what the index knows of the whole tensors proves that the predicate does
-  // not hold, of a pair whose bytes are not all known: sets `proven_metrics_`.
-  // `known` has the metrics as far as they were measured.
+  // Sets `proven_metrics_` if the summaries of the whole tensors prove that the
+  // predicate does not hold. Used for pairs whose bytes are not all known.
+  // `known` has the metrics that are known without summaries.
   void ProveBySummaries(const TensorPair& pair,
                         const Verification& verification,
                         const RowMetrics& known);
   // Passes a row that violates the default policy if ill-conditioned ops
-  // explain its error. Returns whether they do.
+  // explain its error. Returns true if they do.
   bool IsExplained(const PairPlan& plan, const RowMetrics& metrics,
                    v1::ComparisonRow& row);
-  // Adds the pair of `row_`, which has its verdict.
+  // Adds the pair of `row_`, which must have its verdict, to `conditioning_`.
   void AddToConditioning(const TensorPair& pair, const PairBasis& basis,
                          const RowMetrics& metrics);
-  // CANCELLED and SOURCE_FAILED, after which nothing more can be read, are the
-  // only errors; everything else becomes a verdict.
+  // Judges a pair by its next measurement.
+  //
+  // Errors: CANCELLED; SOURCE_FAILED, after which a run can no longer be read.
+  // Any other error of the measurement becomes a verdict.
   absl::Status Measure(const TensorPair& pair, const PairPlan& plan,
                        v1::ComparisonRow& row, RowMetrics& metrics);
-  // Numbers the row and hands it on. `group` is null if the row is of no pair.
+  // Numbers the row and passes it to the findings and the observer. `group` is
+  // null if the row does not belong to a pair.
   absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
                        v1::ComparisonRow& row);
-  // True if no element of the pair differs, as far as it was compared.
+  // True if no element of the pair differs, as far as its elements were
+  // compared.
   static bool HasEqualValues(const v1::ComparisonRow& row,
                              const RowMetrics& metrics);
-  // What integers of a row are that differ, in a few words.
+  // Describes in a few words how the integers of a row differ.
   std::string DifferenceOf(const v1::ComparisonRow& row) const;
-  // True if a row, with its verdict, is of integers that the model is given and
-  // that differ, unless it passes by a rule that names the op.
+  // True if the row is for integers that the model receives as input and that
+  // differ. False if the row passes by a rule that names the op. The row must
+  // have its verdict.
   bool HasOtherIntegers(const TensorGroup& group, size_t pair,
                         const Verification& verification,
                         const v1::ComparisonRow& row, bool has_equal_values);
-  // Fails such a row whatever the tolerance is, unless a rule names its op.
+  // Fails a row for which HasOtherIntegers is true, even if it is within its
+  // tolerance.
   void JudgeModelInput(const TensorGroup& group, size_t pair,
                        const Verification& verification, bool has_equal_values,
                        v1::ComparisonRow& row);
-  // Finds out whether integers that differ were chosen by scores. By default,
-  // the row passes if these explain it and pass.
+  // Determines whether different integers were chosen by scores, as by top-k.
+  // By default, the row passes if the scores explain the choices and pass
+  // themselves.
   absl::Status JudgeChoice(const TensorGroup& group, size_t pair,
                            const PairPlan& plan, const RowMetrics& metrics,
                            v1::ComparisonRow& row);
   void PassAsFlip(size_t pair, const PairPlan& plan, std::string reason,
                   int64_t count, v1::ComparisonRow& row);
-  // The same of rows that code has selected for an op, as a router does for an
-  // expert. They fail all the same, as they have other values or shapes.
+  // Handle rows of a tensor that code selected as the input of an op, as a
+  // router does for an expert. If scores explain a different selection, the
+  // reason says so. The row still fails, because its values or its shape
+  // differ.
   static bool MayBeSelection(const TensorGroup& group, size_t pair,
                              const PairPlan& plan,
                              const v1::ComparisonRow& row);
   absl::Status JudgeSelection(const TensorGroup& group, size_t pair,
                               v1::ComparisonRow& row);
-  // Finds out where the difference of row_ comes from, which is of the next
-  // pair of the group.
+  // Sets the origin of `row_`, which is the row of the next pair of the group.
   void JudgeOrigin(const TensorGroup& group, const PairBasis& basis,
                    const RowMetrics& metrics);
-  // True if the filter may leave out ops that the code of a maker calls, or
-  // what they return. `row` is the tensor that it made.
+  // True if the filter may exclude ops that the code of a cause calls, or the
+  // results of these ops. `row` is the tensor that the cause produced.
   bool HidesPartsOf(const v1::Maker& maker, const TensorKey& row) const;
-  // Finds out who made the difference of a row that fails.
+  // Determines the cause of a row that fails.
   void FindMaker(const TensorGroup& group, const v1::ComparisonRow& row,
                  const std::string& bytes);
-  // Adds in which arguments the call of a maker differs that are no tensors. If
-  // an op without parts is the maker, it is its caller then.
+  // Adds the non-tensor arguments that differ between the calls of a cause. If
+  // they certainly differ and the cause is an op without parts, its caller
+  // becomes the cause.
   void BlameArguments(const TensorGroup& group, const FoundMaker& found,
                       v1::Maker& maker);
-  // Puts the ranks that fail first in order, if there are several.
+  // Puts the ranks that fail first in execution order, if there are several.
   absl::Status OrderRanks(const GroupMatcher& matcher);
 
   storage::RunReaders& readers_;
   const ComparisonPlan& plan_;
   ComparisonObserver& observer_;
-  // From the first Run on. Either may borrow the other.
+  // Set by the first Run. Either reader may borrow from the other.
   std::unique_ptr<storage::RunReader> golden_;
   std::unique_ptr<storage::RunReader> target_;
   IdleRules idle_rules_;
@@ -302,61 +342,64 @@ class ComparisonEngine {
   OriginFinder origins_;
   Conditioning conditioning_;
   Findings findings_;
-  // Of the pairs of the group at hand so far; -1 if there is none.
+  // The row number of each pair of the current group so far; -1 for a pair
+  // without a row.
   std::vector<int64_t> row_numbers_;
-  // Reasons of rows that may be shown as those of makers, by pair.
+  // By pair: reasons of rows that may be shown as causes.
   std::map<size_t, std::string> reasons_;
-  // The metrics of the row at hand as far as they are proven, if summaries show
-  // that it fails.
+  // If summaries prove that the current row fails: its metrics, as far as they
+  // are proven. Otherwise nullopt.
   std::optional<RowMetrics> proven_metrics_;
-  // See Verification.
+  // See Verification::is_by_basis.
   bool is_by_basis_ = false;
-  // The largest difference of the row at hand between integers, in words.
+  // The largest difference between integers of the current row, in words.
   std::string difference_;
-  ChoiceBudget choice_budget_;       // Of the group at hand.
+  ChoiceBudget choice_budget_;       // For the current group.
   bool has_other_integers_ = false;  // See HasOtherIntegers.
   bool waits_ = false;
   bool is_counted_ = false;
   RunMark golden_mark_;
   RunMark target_mark_;
-  std::optional<AbsentSides> absent_;  // Once Run has looked at the runs.
+  std::optional<AbsentSides> absent_;  // Set by Run.
   RunLosses golden_losses_;
   RunLosses target_losses_;
   IncompleteCounter golden_incomplete_;
   IncompleteCounter target_incomplete_;
-  // The groups that were compared, while following.
+  // Groups that were compared completely. Used only while following runs.
   GroupSet done_;
-  // Of groups of which nothing came for long: rows that were made all the same,
-  // by the golden tensor, and their verdicts.
+  // Rows that were emitted before their groups were complete, by group and
+  // EarlyName.
   std::map<GroupKey, std::map<std::string, EarlyRow>> early_;
-  // Groups at hand of which only pairs are compared. Does not change while
-  // groups are loaded.
+  // Groups of this Run of which only complete pairs are compared. Does not
+  // change while groups are loaded.
   std::set<GroupKey> partial_;
-  // All groups that ever were partial. The rows of their pairs remain, so later
-  // calls must not change the pairs.
+  // All groups that have ever been in `partial_`. The rows of their pairs are
+  // final, so calls that are recorded later must not change the pairs.
   GroupSet early_groups_;
-  // Partial groups whose ranks have had no stream for long: tensors that they
-  // lack count as missing once the runs are sealed. Does not change while
-  // groups are loaded.
+  // Groups that were compared in part and whose ranks are closed. They are not
+  // compared again until the runs are sealed, when missing tensors become
+  // unmatched. Valid only for the closed ranks in `settled_for_`. Does not
+  // change while groups are loaded.
   std::set<GroupKey> settled_;
   std::pair<GroupMatcher::Closed, GroupMatcher::Closed> settled_for_;
   RankCounts ranks_;
-  std::map<int32_t, DType> past_types_;  // By rank; of Plan alone.
+  std::map<int32_t, DType> past_types_;  // By rank. Used only by Plan.
   int64_t row_count_ = 0;
-  // One for all pairs: it keeps its memory. Without metrics: those of equal
-  // bytes are the same for most pairs, and encoded once.
+  // The messages are members so that their memory is reused. Metrics are
+  // encoded apart from the row: most pairs have equal bytes and therefore the
+  // same metrics, which are encoded only once.
   v1::ComparisonRow row_;
   v1::ComparisonRow metrics_row_;
   RowMetrics last_metrics_;
   std::string last_metrics_bytes_;
   Mutex plans_mu_;
-  // Of the groups that are loaded and not yet compared.
+  // Plans of the groups that are loaded and not yet compared.
   std::deque<Plans> plans_ ABSL_GUARDED_BY(plans_mu_);
-  // During Run. Behind all that its threads look at.
+  // Set during Run. Declared last, because its threads use the other members.
   std::optional<PairMeasurer> measurer_;
 };
 
-// Adds a row, as ComparisonObserver::OnRow is given it, to the counts of
+// Adds a row, as passed to ComparisonObserver::OnRow, to the counts of
 // `comparison`.
 void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison);
 

@@ -10,7 +10,7 @@
 #include "daemon/compare/match/target_names.h"
 #include "protos/status/status.h"
 
-// What may be compared of runs that are followed.
+// Decides what can be compared of runs that still grow.
 namespace msitd::compare {
 
 namespace {
@@ -72,10 +72,10 @@ ComparisonEngine::Readiness ComparisonEngine::ReadinessOf(
   if (matcher.IsComplete(key, golden_mark_.Sealed(), target_mark_.Sealed())) {
     return Readiness::kAll;
   }
-  // However long nothing came, what is missing may still come; and which
-  // tensors pair up hangs on it, unless each has its name. Of those of a
-  // mapping, a row that was made early could not be told from others of its
-  // golden tensor.
+  // Tensors of an incomplete group may still arrive, however long nothing has
+  // arrived. They can change the pairs, unless every tensor is paired by its
+  // own name. With a mapping, a golden tensor may have several counterparts, so
+  // EarlyName does not identify the row.
   if (!plan_.matching.pairs_by_names_alone() || settled_.contains(key) ||
       !matcher.IsComplete(key, golden_mark_.Stalled(),
                           target_mark_.Stalled())) {
@@ -95,13 +95,15 @@ std::string ComparisonEngine::EarlyName(const LogicalTensor& golden) {
 
 bool ComparisonEngine::WaitsForCalls(const GroupKey& key,
                                      const TensorPair& pair) const {
-  // Later calls may show that a call of a function belongs to another one.
+  // Calls that are recorded later may change with which call a call of a
+  // function is paired.
   return pair.golden != nullptr && IsFunction(pair.golden->key.op) &&
          !settled_.contains(key);
 }
 
 bool ComparisonEngine::MayComeEarly(const TensorPair& pair) {
-  // The gradients that follow show the type that a parameter was computed in.
+  // The type in which a parameter was computed follows from its gradients,
+  // which are recorded later.
   const bool is_of_training =
       pair.golden != nullptr &&
       (pair.golden->key.io == Io::kWeight || pair.golden->key.io == Io::kState);
@@ -127,7 +129,7 @@ absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
       metrics = ToRowMetrics(
           measurement->metrics,
           measurement->golden_summary.value_or(pair.golden->summary));
-      // As Measure does.
+      // Select the same metrics as Measure.
       if (IsEqualMask(pair, plan, metrics)) {
         metrics = RowMetrics();
       } else if (measurement->open.has_value()) {
@@ -139,7 +141,7 @@ absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
   DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
   row_.set_verdict(row.verdict);
   row_.set_unread(plan.is_unread);
-  // Whose outputs come behind it needs to know of it.
+  // Tensors that were computed from this one need its error.
   AddToConditioning(pair, plan.basis, metrics);
   origins_.Judge(metrics, plan.basis.basis.computed_in, row_);
   row_numbers_.push_back(row.number);

@@ -20,7 +20,7 @@
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
-// What a pair is worth.
+// Decides the verdict of each pair.
 namespace msitd::compare {
 namespace {
 
@@ -29,7 +29,7 @@ void Decide(v1::Verdict verdict, std::string reason, v1::ComparisonRow& row) {
   row.set_reason(std::move(reason));
 }
 
-// What would pass, for a reason.
+// Returns the tolerances with which the row would pass, for its reason.
 std::string ToleranceNeeded(const compute::ElementRequest& request,
                             const compute::ElementMetrics& elements) {
   const double atol = elements[compute::ElementMetric::kAtolNeeded].value_or(0);
@@ -50,7 +50,8 @@ v1::Verdict VerdictOf(Assembly::Problem problem) {
   }
 }
 
-// Decides the row if the shards of a side cannot be put together.
+// Returns true if the shards of a side form one tensor. Otherwise decides the
+// row.
 bool IsWhole(const LogicalTensor& tensor, std::string_view side,
              v1::ComparisonRow& row) {
   if (HasAllShards(tensor)) return true;
@@ -62,8 +63,8 @@ bool IsWhole(const LogicalTensor& tensor, std::string_view side,
   return false;
 }
 
-// What stands for the record in a reason: a text in quotes, another value as it
-// is, or `a tensor`.
+// Returns how a reason shows a record: a text in quotes, any other value as it
+// is, and tensors and statistics by their kind.
 std::string ValueText(const LogicalTensor& tensor) {
   if (tensor.kind == RecordKind::kTensor) return "a tensor";
   if (tensor.kind == RecordKind::kStatistics) return "statistics";
@@ -73,13 +74,14 @@ std::string ValueText(const LogicalTensor& tensor) {
   return tensor.value;
 }
 
-// `sampled: 1000 of 65536 elements`.
+// Returns a text such as `sampled: 1000 of 65536 elements`.
 std::string SampleText(const LogicalTensor& golden) {
   const uint64_t count = ElementCount(golden.shape);
   return fmt::format("sampled: {} of {} elements", SampleCount(count), count);
 }
 
-// Where both are known, the larger one.
+// Returns the larger value of each metric. A metric that only one argument has
+// keeps its value.
 RowMetrics Largest(const RowMetrics& a, const RowMetrics& b) {
   RowMetrics out = a;
   for (size_t i = 0; i < out.size(); ++i) {
@@ -88,7 +90,8 @@ RowMetrics Largest(const RowMetrics& a, const RowMetrics& b) {
   return out;
 }
 
-// Equal masks are equal tensors, as far as anything made of them goes.
+// Passes a pair of equal masks. Tensors that are computed from them do not
+// differ, so the row has no metrics.
 void DecideMask(const TensorPair& pair, v1::ComparisonRow& row,
                 RowMetrics& metrics) {
   metrics = RowMetrics();
@@ -103,8 +106,8 @@ void DecideMask(const TensorPair& pair, v1::ComparisonRow& row,
          row);
 }
 
-// `target 403, golden 186; 3 of 8 differ`; empty if none differs, and for
-// numbers that are not integers.
+// Returns a text such as `target 403, golden 186; 3 of 8 differ`. Empty if no
+// element differs, or if a side is not of integers.
 std::string IntegerDifference(const TensorPair& pair,
                               const compute::PairMetrics& metrics) {
   const auto is_integer = [](DType type) {
@@ -121,8 +124,8 @@ std::string IntegerDifference(const TensorPair& pair,
   return out;
 }
 
-// `28 of 64 places are closed in both runs, target down to -65504, golden down
-// to -inf, and left out`.
+// Returns a text such as `28 of 64 places are closed in both runs, target down
+// to -65504, golden down to -inf, and left out`.
 std::string ClosedText(const TensorPair& pair, uint64_t closed_count) {
   return fmt::format(
       "{} of {} places are closed in both runs, target down to {:g}, golden "
@@ -133,7 +136,7 @@ std::string ClosedText(const TensorPair& pair, uint64_t closed_count) {
 
 constexpr char kBySummaries[] = "; so the summaries of the whole tensors say";
 
-// Of two tensors with equal bytes.
+// Returns the metrics of a pair with equal bytes.
 RowMetrics EqualMetrics(const TensorPair& pair,
                         const compute::ElementRequest& request) {
   const Summary& summary = pair.golden->summary;
@@ -236,8 +239,8 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
           row);
       break;
     case Way::kEqualHashes:
-      // Equal bytes pass whatever the predicate asks: it may name a metric that
-      // such a pair does not have, as the cosine of zeros.
+      // Equal bytes pass any predicate. It may name a metric that is not
+      // defined for such a pair, such as the cosine of zeros.
       row.set_bitwise_equal(true);
       metrics = EqualMetrics(pair, plan.verification.request);
       Decide(v1::PASS, "", row);
@@ -338,7 +341,7 @@ void ComparisonEngine::JudgeAlone(const TensorPair& pair,
   const UnmatchedRules& rules = plan_.policy.unmatched_rules();
   const TensorKey& key = tensor.key;
   const std::string* rule = rules.Find(key.op, key.io, key.index);
-  // An op of the target run goes by its golden name as well.
+  // Rules also apply to the golden name of an op of the target run.
   if (rule == nullptr && !is_golden && plan_.matching.renames()) {
     rule = rules.Find(plan_.matching.GoldenOpOf(key), key.io, key.index);
   }
@@ -369,7 +372,7 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
     return absl::OkStatus();
   }
   row.set_sampled(is_sampled);
-  // A row has the summary of the whole tensor, which the index knows.
+  // A sampled row keeps the summary of the whole tensor, which is in the index.
   if (measurement->target_summary && !is_sampled) {
     AddSummary(*measurement->target_summary, *row.mutable_target());
   }
@@ -398,7 +401,8 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   if (is_sampled) ProveBySummaries(pair, verification, metrics);
   const RowMetrics& judged = proven_metrics_ ? *proven_metrics_ : metrics;
   const predicate::Predicate& predicate = *verification.predicate;
-  // A tolerance that is given explains nothing.
+  // Added even if the row is explained below: with an explicit tolerance, it
+  // would not be explained.
   required_tolerances_.Add(verification, judged, row_count_);
   if (!predicate.Holds(judged) && IsExplained(plan, metrics, row)) {
     return absl::OkStatus();
@@ -439,7 +443,8 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
 void ComparisonEngine::AddBasis(const TensorGroup& group,
                                 const PairBasis& basis,
                                 v1::ComparisonRow& row) {
-  // Equal bytes, or something else, have decided without it.
+  // The verdict does not depend on the basis, for example because the bytes are
+  // equal.
   if (row.bitwise_equal() || row.predicate().empty()) return;
   std::string reason = row.reason();
   const auto add = [&reason](std::string_view text) {

@@ -73,7 +73,7 @@ bool ComparisonJob::Run() {
     engine_.emplace(readers_, plan_, self);
   }
   if (status.ok()) status = engine_->Run();
-  // Rows that cannot be stored must not be counted; Publish sees to that.
+  // If rows cannot be stored, Publish also removes them from the counts.
   const absl::Status last = Publish();
   if (status.ok() && last.ok() && engine_->waits()) return false;
   End(status.ok() ? last : status);
@@ -90,8 +90,8 @@ absl::Status ComparisonJob::TakeMapping() {
 }
 
 absl::Status ComparisonJob::TakeBackwardOrder() {
-  // It gives backward calls the numbers of forward calls, which recomputation
-  // shifts. It counts by them itself where pairs are fuzzy.
+  // msprobe numbers backward calls like their forward calls, and recomputation
+  // shifts these numbers. Fuzzy matching uses them as they are, like msprobe.
   if (plan_.matching.fuzzy() || plan_.matching.backward_by_number()) {
     return absl::OkStatus();
   }
@@ -197,8 +197,8 @@ bool ComparisonJob::RemoveWaiter(uint64_t waiter) {
 }
 
 absl::Status ComparisonJob::Check() {
-  // What takes long must not keep rows back. A failure is kept, and shows
-  // below.
+  // Rows must become visible even during a long operation. An error is kept in
+  // publish_status_, which is checked below.
   if (!pending_rows_.empty()) PublishIfDue().IgnoreError();
   const bool must_end = is_stopping() || !publish_status_.ok();
   return must_end ? absl::CancelledError("cancelled") : absl::OkStatus();
@@ -285,14 +285,14 @@ void ComparisonJob::UpdateMayDivergeBefore() {
   const int64_t token = working_.first_divergence().token();
   const bool is_rank_absent =
       first_absent_token_.has_value() && *first_absent_token_ <= token;
-  // Nobody knows at which token a record was lost.
+  // It is not known at which token a lost record was recorded.
   const bool are_records_lost =
       working_.has_golden_losses() || working_.has_target_losses();
   const bool is_row_not_compared =
       working_.has_first_not_compared() &&
       working_.first_not_compared().token() <= token;
-  // Within a token, not even what a rank does first is before what others do:
-  // they may have sent it.
+  // Ranks send each other data. An absent rank may therefore have diverged
+  // first even at the same token.
   working_.set_may_diverge_before(
       working_.has_first_divergence() &&
       (is_rank_absent || are_records_lost || is_row_not_compared));
@@ -300,8 +300,8 @@ void ComparisonJob::UpdateMayDivergeBefore() {
 
 void ComparisonJob::OnRead(uint64_t bytes) {
   working_.set_read_bytes(working_.read_bytes() + static_cast<int64_t>(bytes));
-  // A pair of huge tensors must not keep back the rows before it. A failure is
-  // kept, and ends the comparison at the next question.
+  // Reading a pair of huge tensors must not delay the rows before it. An error
+  // is kept in publish_status_ and ends the comparison at the next Check.
   PublishIfDue().IgnoreError();
 }
 
@@ -322,7 +322,7 @@ absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
   AccountRow(row, working_);
   if (row.not_compared()) UpdatePartial();
   if (row.has_golden()) ++golden_row_count_;
-  // The run may have grown since it was counted.
+  // The run may have grown since its tensors were counted.
   working_.set_total_count(std::max(working_.total_count(), golden_row_count_));
   pending_rows_.push_back(std::move(bytes));
   return PublishIfDue();
@@ -392,7 +392,8 @@ void ComparisonJob::End(const absl::Status& status) {
   const StopCause cause = stop_cause_.load(std::memory_order_relaxed);
   if (status.ok()) {
     working_.set_state(v1::Comparison::DONE);
-    // Tensors that the count took for whole, or that went meanwhile.
+    // The count may have included tensors that are incomplete, or that were
+    // deleted in the meantime.
     working_.set_total_count(golden_row_count_);
   } else if (absl::IsCancelled(status) && cause == StopCause::kUser) {
     working_.set_state(v1::Comparison::CANCELLED);

@@ -21,52 +21,61 @@
 
 namespace msitd::compare {
 
-// Rows go to the store, and become visible, this many at a time, or as many as
-// there are once the interval has passed.
+// Rows are stored and become visible in batches of this many, or when the
+// interval has passed, whichever is first.
 inline constexpr size_t kRowsPerBatch = 256;
 inline constexpr std::chrono::milliseconds kPublishInterval{100};
 
-// The document is stored at this interval at least; rows are durable with it.
+// Minimum time between two writes of the document while the comparison runs.
+// Rows become durable with the document.
 inline constexpr std::chrono::seconds kDocumentInterval{1};
 
-// The error of a comparison that the end of the daemon cut off, and of one that
-// was cancelled because it followed its runs and nobody read its rows.
+// The error of a comparison that was running when the daemon stopped, and the
+// error of one that was cancelled because it follows its runs and had no
+// readers.
 inline constexpr char kDaemonStopped[] = "the daemon stopped";
 inline constexpr char kForsaken[] =
     "nobody reads its rows any more, and it is not detached";
 
-// What the end of the daemon means for a comparison: kDaemonStopped.
+// Returns the error of a comparison that was running when the daemon stopped:
+// UNAVAILABLE with NOT_SERVING and kDaemonStopped.
 absl::Status DaemonStopped();
 
-// Makes the state of `comparison` FAILED because of `error`.
+// Sets the state of `comparison` to FAILED because of `error`.
 void SetFailed(const absl::Status& error, v1::Comparison& comparison);
 
-// Returns the time of the system, in nanoseconds.
+// Returns the system time.
 google::protobuf::Timestamp Now();
 
-// Returns how many rows `comparison` has.
+// Returns the number of rows of `comparison`.
 int64_t RowCount(const v1::Comparison& comparison);
 
-// True if it is done, cancelled or failed.
+// Returns true if the comparison is done, cancelled or failed.
 bool HasEnded(const v1::Comparison& comparison);
 
-// A comparison as it is now. `version` grows with every change of it.
+// The current state of a comparison. Every change increases `version`.
 struct ComparisonView {
   v1::Comparison comparison;
   uint64_t version = 0;
 };
 
-// One comparison from its creation to its end.
+// One comparison from its creation to its end: runs the engine, stores its
+// rows, and publishes counts and state.
 //
-// Made by ComparisonJobs, which lends the store; shared by its table, by the
-// thread that runs it and by whoever asks at the moment. Thread-safe, but for
-// Run, HasNews and EndUnrun: one at a time, and nothing behind the end.
+// The running thread works on a message of its own and publishes a copy after
+// each batch of rows. Readers therefore never wait for reads of tensors, but
+// see rows with a delay of about kPublishInterval. Counts never include rows
+// that are not stored.
+//
+// Created by ComparisonJobs and shared with the threads that run or read the
+// comparison. The store must outlive it. Thread-safe, except for Run, HasNews
+// and EndUnrun. These must be called one at a time, and not after the end.
 //
 //   PENDING --Run--> RUNNING --Run--> DONE | CANCELLED | FAILED
 //      \--EndUnrun-------\--EndUnrun-----^
 class ComparisonJob final : private ComparisonObserver {
  public:
-  // Why a comparison is to stop.
+  // Why a comparison must stop.
   enum class StopCause : int { kNone, kUser, kShutdown, kForsaken };
 
   ComparisonJob(storage::RunReaders& readers, storage::Comparisons& store,
@@ -78,53 +87,61 @@ class ComparisonJob final : private ComparisonObserver {
   bool follows() const { return plan_.follow; }
   const std::string& owner() const { return plan_.owner; }
 
-  // Compares what there is to compare, and stores rows, counts and the end.
-  // False if it follows runs that may grow: to be called again once HasNews.
+  // Compares everything that can be compared now, and stores rows, counts and
+  // the end. Returns false if the comparison follows runs that may still grow.
+  // It must then be called again once HasNews returns true.
   bool Run();
 
-  // True if the runs have changed since Run. Blocks on reads of the store.
+  // True if the runs have changed since the last Run. Blocks on the store.
   bool HasNews() const { return engine_->HasNews(); }
 
-  // Ends a comparison that will not be run, or not again.
+  // Ends a comparison that is not run, or not run again.
   void EndUnrun(StopCause cause);
 
-  // Asks Run to return soon. The first cause counts.
+  // Makes Run return soon. If called several times, the first cause applies.
   void Stop(StopCause cause);
   bool is_stopping() const {
     return stop_cause_.load(std::memory_order_relaxed) != StopCause::kNone;
   }
 
-  // True from the time that its deletion began: nobody is to see how it ends.
+  // True once the deletion of the comparison has begun. Its end must not become
+  // visible after that.
   bool IsDeleted();
   void SetDeleted(bool deleted);
 
-  // Somebody reads the rows between these two, and read something just now.
+  // AddReader and RemoveReader enclose the time in which the rows are read.
+  // NoteRead reports a single read.
   void AddReader();
   void RemoveReader();
   void NoteRead();
 
-  // True if this follows its runs for readers, and for so long there was none.
+  // True if the comparison follows its runs, is not detached and has had no
+  // reader for `grace`.
   bool IsForsaken(std::chrono::milliseconds grace);
 
-  // Stops it and removes it from the store; nothing of it is written later.
+  // Stops the comparison and removes it from the store. Nothing is written for
+  // it after that.
   //
   // Errors: those of the store.
   absl::Status Erase();
 
   ComparisonView View();
 
-  // Returns false if the comparison has not ended at `deadline`.
+  // Waits for the end. Returns false if the comparison has not ended at
+  // `deadline`.
   bool AwaitEnd(std::chrono::steady_clock::time_point deadline);
 
-  // True once the store knows the end, so that the job is no longer needed.
+  // True once the end is stored, so that the job is no longer needed.
   bool IsStored();
 
-  // Calls `wake` once, from some thread, when View has a version above
-  // `version`: at once, in this call, if it has already, and then returns 0;
-  // else returns a number for RemoveWaiter.
+  // Calls `wake` once when the version of View is above `version`, or when the
+  // comparison has ended. If that is already so, calls it immediately and
+  // returns 0. Otherwise, calls it later on any thread and returns a number for
+  // RemoveWaiter.
   uint64_t AddWaiter(uint64_t version, absl::AnyInvocable<void()> wake);
 
-  // Returns true if `wake` will never be called, false if it was or will be.
+  // Returns true if `wake` will never be called, false if it was or will be
+  // called.
   bool RemoveWaiter(uint64_t waiter);
 
  private:
@@ -148,21 +165,22 @@ class ComparisonJob final : private ComparisonObserver {
   void OnFindings(const Findings& findings) override;
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override;
 
-  // Sets whether the comparison is about a part of the runs.
+  // Sets whether the comparison does not cover the complete runs.
   void UpdatePartial();
-  // Sets whether something that is missing may precede the first divergence.
+  // Sets whether missing data may have diverged before the first divergence.
   void UpdateMayDivergeBefore();
-  // Stores the rows so far, then makes them visible. The first error stays.
+  // Stores the pending rows, then makes them visible. The first error is kept
+  // and returned from then on.
   absl::Status Publish();
   absl::Status PublishIfDue();
   absl::Status StoreRows();
   absl::Status StoreDocument();
-  // Gives the plan the mapping that it is to have.
+  // Loads the mapping of the plan, if it has one.
   absl::Status TakeMapping();
-  // Has gradients paired by order if both runs are of a tool that needs it.
+  // Pairs gradients by order if msprobe recorded both runs.
   absl::Status TakeBackwardOrder();
   void End(const absl::Status& status);
-  // Makes what the running thread has visible, then tells the waiters.
+  // Makes the state of the running thread visible, then wakes the waiters.
   void Show(bool ended);
   void Wake();
 
@@ -170,15 +188,15 @@ class ComparisonJob final : private ComparisonObserver {
   storage::Comparisons& store_;
   storage::Attachments& attachments_;
   const uint64_t id_;
-  // Does not change, but for its matching: the first Run gives it its mapping,
-  // which nobody else looks at. So those that wait do not have theirs in
-  // memory.
+  // Constant, except for its matching: the first Run sets its mapping, which no
+  // other thread reads. Comparisons in the queue therefore do not hold mappings
+  // in memory.
   ComparisonPlan plan_;
 
-  // Relaxed: no other memory hangs on it.
+  // Relaxed, because it does not publish other memory.
   std::atomic<StopCause> stop_cause_{StopCause::kNone};
 
-  // Of the running thread.
+  // Used only by the running thread.
   std::optional<ComparisonEngine> engine_;
   v1::Comparison working_;
   int64_t golden_row_count_ = 0;
@@ -188,7 +206,7 @@ class ComparisonJob final : private ComparisonObserver {
   Clock::time_point publish_time_{};
   Clock::time_point document_time_{};
 
-  // Held over writes of this comparison, so that none comes behind Erase.
+  // Held during writes of this comparison, so that none happens after Erase.
   Mutex write_mu_;
   bool erased_ ABSL_GUARDED_BY(write_mu_) = false;
 

@@ -15,7 +15,7 @@
 namespace msitd::compare {
 namespace {
 
-// Documents that are looked through at a time after a restart.
+// Number of documents to read at a time after a restart.
 constexpr size_t kListedAtATime = 256;
 
 absl::StatusOr<v1::Comparison> Parse(uint64_t id, const std::string& document) {
@@ -112,7 +112,7 @@ absl::StatusOr<std::string> ComparisonJobs::CheckRun(
     const storage::RunAddress& run, const std::string& id,
     const storage::WaitCheck& wait) {
   const auto end = std::chrono::steady_clock::now() + options_.open_wait;
-  // Asked on several threads if the run lies in several places.
+  // Called on several threads if the run is stored in several places.
   std::atomic<bool> is_late{false};
   absl::StatusOr<std::string> found =
       FindRunId(readers_, run, [&]() -> absl::Status {
@@ -121,7 +121,8 @@ absl::StatusOr<std::string> ComparisonJobs::CheckRun(
         is_late.store(true, std::memory_order_relaxed);
         return absl::DeadlineExceededError("no answer");
       });
-  // Only what was late is not known to be wrong.
+  // A run that did not answer in time may still be the right one. The
+  // comparison waits for it later.
   if (is_late.load(std::memory_order_relaxed) &&
       absl::IsDeadlineExceeded(found.status())) {
     return id;
@@ -134,7 +135,8 @@ absl::StatusOr<std::string> ComparisonJobs::CheckRun(
 absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
     const v1::Comparison& request, ComparisonPlan plan,
     const storage::WaitCheck& wait) {
-  std::vector<std::string> runs;  // Those that the comparison is kept for.
+  std::vector<std::string>
+      runs;  // Local runs; the comparison is removed with them.
   MSITD_ASSIGN_OR_RETURN(plan.golden_run_id,
                          CheckRun(plan.golden(), plan.golden_run_id, wait));
   MSITD_ASSIGN_OR_RETURN(plan.target_run_id,
@@ -167,8 +169,8 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
 
   plan.activity = activity_;
   plan.silence = options_.silence;
-  // Reading a mapping takes time and memory: as many are read at a time as
-  // there may be comparisons.
+  // Reading a mapping takes time and memory. Reserving a share first limits the
+  // number of concurrent reads.
   MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share, Reserve(plan));
   if (plan.mapping.has_value()) {
     MSITD_RETURN_IF_ERROR(CheckMapping(*plan.mapping, comparison));
@@ -226,7 +228,8 @@ absl::StatusOr<ComparisonView> ComparisonJobs::Get(uint64_t id) {
 absl::StatusOr<ComparisonView> ComparisonJobs::Look(uint64_t id) {
   if (const Job job = Find(id)) {
     ComparisonView view = job->View();
-    // Asked after the view: an end that a deletion brought about is not told.
+    // Checked after View, so that the end of a comparison that is being deleted
+    // is never returned.
     if (job->IsDeleted()) return ComparisonNotFound(id);
     if (view.comparison.state() == v1::Comparison::PENDING) {
       view.comparison.set_waiting_behind_count(CountAhead(job));
@@ -267,7 +270,7 @@ absl::StatusOr<std::vector<v1::Comparison>> ComparisonJobs::List(uint64_t after,
   for (const auto& [id, document] : documents) {
     MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Parse(id, document));
     if (!HasEnded(comparison)) {
-      // The document is older than what a job knows, or knew until just now.
+      // A job is newer than the document. It may have ended in the meantime.
       auto view = Look(id);
       if (absl::IsNotFound(view.status())) continue;
       MSITD_RETURN_IF_ERROR(view.status());
@@ -281,7 +284,8 @@ absl::StatusOr<std::vector<v1::Comparison>> ComparisonJobs::List(uint64_t after,
 absl::StatusOr<v1::Comparison> ComparisonJobs::Cancel(uint64_t id) {
   const Job job = Find(id);
   if (job == nullptr) return Load(id);
-  // First: one that runs may come to park behind the search for it.
+  // Stop the job before searching for it, because a running job may be parked
+  // right after the search.
   job->Stop(ComparisonJob::StopCause::kUser);
   if (Unqueue(job)) {
     job->EndUnrun(ComparisonJob::StopCause::kUser);
@@ -300,7 +304,8 @@ absl::Status ComparisonJobs::Delete(uint64_t id) {
     return store_.DeleteComparison(id);
   }
   job->SetDeleted(true);
-  // First: one that parked behind the search for it would be there for ever.
+  // Stop the job before searching for it. If it were parked right after the
+  // search, it would stay parked.
   job->Stop(ComparisonJob::StopCause::kUser);
   const bool unqueued = Unqueue(job);
   absl::Status status;
@@ -323,7 +328,7 @@ absl::Status ComparisonJobs::Delete(uint64_t id) {
 absl::StatusOr<std::vector<v1::ComparisonRow>> ComparisonJobs::Rows(
     uint64_t id, int64_t first_row, size_t limit) {
   MSITD_ASSIGN_OR_RETURN(const ComparisonView view, Get(id));
-  // Behind the rows that count there may be some that a crash left.
+  // After a crash, the store may have more rows than the document counts.
   const int64_t rest = RowCount(view.comparison) - first_row;
   if (rest <= 0) return std::vector<v1::ComparisonRow>();
   MSITD_ASSIGN_OR_RETURN(
@@ -345,7 +350,7 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::AddRowMetrics(
   MSITD_RETURN_IF_ERROR(CheckRowMetrics(rows));
   if (const Job job = Find(id)) {
     if (!job->IsStored()) return NotEnded(id);
-    // From here on the store knows more than the job.
+    // From here on, the store is newer than the job.
     Retire(job);
   }
   MutexLock lock(ended_mu_);
@@ -408,7 +413,7 @@ void ComparisonJobs::Work() {
     }
     const bool has_ended = job->Run();
     if (!has_ended && Park(job)) continue;
-    // Somebody wanted it to stop when it had nothing more to do.
+    // The job was stopped when it had nothing more to compare.
     if (!has_ended) job->EndUnrun(ComparisonJob::StopCause::kShutdown);
     {
       MutexLock lock(mu_);
@@ -455,7 +460,7 @@ void ComparisonJobs::LookAfter(const Job& job) {
   if (job->IsForsaken(options_.reader_grace)) {
     job->Stop(ComparisonJob::StopCause::kForsaken);
   }
-  // Whoever stopped it may have come when no thread was left to see it.
+  // The job may have been stopped while no thread was running it.
   if (job->is_stopping()) {
     if (!Unqueue(job)) return;
     job->EndUnrun(ComparisonJob::StopCause::kForsaken);
@@ -466,7 +471,7 @@ void ComparisonJobs::LookAfter(const Job& job) {
     MutexLock lock(mu_);
     if (std::find(parked_.begin(), parked_.end(), job) == parked_.end()) return;
   }
-  // Nobody but this thread lets it run again.
+  // Only this thread resumes a parked job.
   if (!job->HasNews()) return;
   MutexLock lock(mu_);
   if (std::erase(parked_, job) == 0) return;

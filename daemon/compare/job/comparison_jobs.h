@@ -28,31 +28,39 @@
 
 namespace msitd::compare {
 
-// Comparisons that run at a time, each on a thread of its own, and that wait
-// for them; and, counted apart, those that follow their runs. Both limits are
-// divided among callers (access::FairShares), who take turns
-// (access::FairQueue). One more is refused with COMPARISONS_EXHAUSTED.
+// Maximum number of comparisons that run at the same time, each on its own
+// thread, of comparisons that wait for a thread, and of comparisons that follow
+// their runs. The limit on those that run or wait and the limit on followers
+// are each divided among callers (access::FairShares). Callers take turns
+// (access::FairQueue). Further comparisons are refused with
+// COMPARISONS_EXHAUSTED.
 inline constexpr int kActiveComparisonsMax = 2;
 inline constexpr int kWaitingComparisonsMax = 64;
 inline constexpr int kFollowersMax = 64;
 
-// How often runs are looked at that somebody follows.
+// Interval between two checks of followed runs for new data.
 inline constexpr std::chrono::milliseconds kFollowInterval{200};
 
-// A comparison that follows its runs, is not detached and has had no reader for
-// so long is cancelled: long enough for one whose connection broke.
+// A comparison that follows its runs and is not detached is cancelled after
+// this time without a reader. A reader whose connection broke has enough time
+// to reconnect.
 inline constexpr std::chrono::milliseconds kReaderGrace{10'000};
 
-// How long Start waits for a run that lies elsewhere. Few threads make
-// comparisons.
+// Maximum time that Start waits for a run in another place. Few threads serve
+// such calls, so they must not be blocked for long.
 inline constexpr std::chrono::milliseconds kOpenWait{2000};
 
-// All comparisons of a daemon: those that run, on its threads, those that
-// follow runs with nothing new, without a thread, and those that have ended, in
-// the store.
+// All comparisons of a daemon.
 //
-// Made by the daemon once the store is open, and stopped before it is closed.
-// Thread-safe. Calls block on the store: none from a thread of gRPC.
+// A comparison needs a thread only while there is something to compare.
+// Comparisons that wait for their runs to grow are parked without a thread. One
+// more thread checks them every follow_interval and queues those with new data,
+// so many followers need few threads. They pay for it with a delay of up to
+// follow_interval. Comparisons that have ended are only in the store.
+//
+// The daemon creates one object after opening the store, and stops it before
+// closing the store. Thread-safe. Calls block on the store and must not be made
+// on threads of gRPC.
 class ComparisonJobs {
  public:
   struct Options {
@@ -61,106 +69,111 @@ class ComparisonJobs {
     int followers_max = kFollowersMax;
     std::chrono::milliseconds follow_interval = kFollowInterval;
     std::chrono::milliseconds reader_grace = kReaderGrace;
-    // How long Cancel waits for the comparison to end before it returns.
+    // Maximum time that Cancel waits for the comparison to end.
     std::chrono::milliseconds cancel_wait{2000};
     std::chrono::milliseconds open_wait = kOpenWait;
     // See kSilence.
     std::chrono::milliseconds silence = compare::kSilence;
   };
 
-  // Starts the threads. Comparisons that an earlier daemon did not finish are
-  // marked FAILED with kDaemonStopped.
+  // Starts the threads. Marks comparisons that an earlier daemon process did
+  // not finish as FAILED with kDaemonStopped.
   //
   // Errors: those of the store.
   static absl::StatusOr<std::unique_ptr<ComparisonJobs>> Create(
       storage::RunReaders& readers, storage::Comparisons& store,
       storage::Attachments& attachments, const Options& options);
 
-  // Has comparisons that follow runs look at how their ranks stream. Called
-  // once, before Start; `source` outlives the jobs, or Stop.
+  // Makes comparisons that follow runs consider how the ranks of these runs
+  // stream. Must be called at most once, before Start. `source` must be usable
+  // until Stop returns.
   void WatchStreams(ActivitySource source) { activity_ = std::move(source); }
 
   ~ComparisonJobs();
   ComparisonJobs(const ComparisonJobs&) = delete;
   ComparisonJobs& operator=(const ComparisonJobs&) = delete;
 
-  // Stores a new comparison and queues it. Runs, filter, policy and so on are
-  // taken from `request` for the record, and from `plan` for the work. A
-  // mapping is read and checked, and read again when the comparison runs.
-  // Whether the runs are there is found out at once, but for one that lies
-  // elsewhere and says nothing for Options::open_wait: the comparison goes on
-  // to wait for that.
+  // Stores a new comparison and queues it. The fields of `request` are stored
+  // in the document, and `plan` determines what is compared. A mapping is read
+  // and checked here, and read again when the comparison runs. The runs must
+  // exist. The exception is a run in another place that does not answer within
+  // Options::open_wait: the comparison waits for that run later.
   //
   // Errors: NOT_FOUND with RUN_NOT_FOUND; those of CheckRunId and LoadMapping;
   // that of `wait`; RESOURCE_EXHAUSTED with COMPARISONS_EXHAUSTED; UNAVAILABLE
-  // with NOT_SERVING behind Stop.
+  // with NOT_SERVING after Stop.
   absl::StatusOr<v1::Comparison> Start(const v1::Comparison& request,
                                        ComparisonPlan plan,
                                        const storage::WaitCheck& wait = {});
 
-  // FindOutline for a comparison that is not made.
+  // Returns FindOutline for `plan`. Does not create a comparison.
   absl::StatusOr<ComparisonOutline> Outline(const ComparisonPlan& plan,
                                             storage::StopCheck stop) {
     return FindOutline(readers_, plan, stop);
   }
 
-  // The calls below give NOT_FOUND with COMPARISON_NOT_FOUND for an id that
-  // there is not.
+  // The functions below return NOT_FOUND with COMPARISON_NOT_FOUND if there is
+  // no comparison with the id.
 
-  // Counts as reading it, like Rows.
+  // Returns the current state of a comparison. Counts as a read of the
+  // comparison, like Rows.
   absl::StatusOr<ComparisonView> Get(uint64_t id);
 
-  // Says that the rows of a comparison are read until the returned object goes;
-  // null if it has ended or there is none.
+  // Registers a reader until the returned object is destroyed. Returns null if
+  // the comparison has ended or does not exist.
   std::shared_ptr<void> AddReader(uint64_t id);
 
-  // Returns at most `limit` comparisons with an id above `after`, in order.
+  // Returns at most `limit` comparisons with an id above `after`, in ascending
+  // order.
   absl::StatusOr<std::vector<v1::Comparison>> List(uint64_t after,
                                                    size_t limit);
 
-  // Stops a comparison that has not ended. One that does not end within
-  // Options::cancel_wait is returned as it is then, and ends soon.
+  // Stops a comparison that has not ended. If it does not end within
+  // Options::cancel_wait, its current state is returned, and it ends soon
+  // after.
   absl::StatusOr<v1::Comparison> Cancel(uint64_t id);
 
-  // Stops and removes a comparison with its rows.
+  // Stops a comparison, and removes it with its rows.
   absl::Status Delete(uint64_t id);
 
-  // Returns at most `limit` rows from `first_row` on, as far as Get counts
-  // them.
+  // Returns at most `limit` rows starting at `first_row`. Only rows that Get
+  // counts are returned.
   absl::StatusOr<std::vector<v1::ComparisonRow>> Rows(uint64_t id,
                                                       int64_t first_row,
                                                       size_t limit);
 
-  // Adds metrics to rows of a comparison that has ended; durable on return.
+  // Adds metrics to rows of a comparison that has ended. They are durable on
+  // return.
   //
-  // Errors, and then nothing is added: those of CheckRowMetrics and
-  // StoreRowMetrics; FAILED_PRECONDITION with FIELD_INVALID for one that has
-  // not ended.
+  // Errors: those of CheckRowMetrics and StoreRowMetrics; FAILED_PRECONDITION
+  // with FIELD_INVALID if the comparison has not ended. Nothing is added in
+  // these cases.
   absl::StatusOr<v1::Comparison> AddRowMetrics(uint64_t id,
                                                const RowMetricsList& rows);
 
-  // Calls `wake` once, from some thread and maybe within this call, when Get
-  // gives a version above `version`, or when there is nothing to wait for
-  // because the comparison has ended or is gone. Returns a number for
-  // StopWaiting.
+  // Calls `wake` once when Get returns a version above `version`, or when there
+  // is nothing to wait for because the comparison has ended or does not exist.
+  // `wake` may be called on any thread and during this call. Returns a number
+  // for StopWaiting.
   uint64_t AwaitChange(uint64_t id, uint64_t version,
                        absl::AnyInvocable<void()> wake);
 
-  // Returns true if the `wake` of this number will never be called, false if
-  // it was or will be.
+  // Returns true if the `wake` with this number will never be called, false if
+  // it was or will be called.
   bool StopWaiting(uint64_t id, uint64_t waiter);
 
-  // Comparisons that run, follow or wait.
+  // Returns the number of comparisons that run, follow or wait.
   int live_count();
 
-  // Ends running comparisons as soon as their parts at hand are done, and
-  // waiting ones at once, all with FAILED and kDaemonStopped; returns when all
-  // have ended. May be called again.
+  // Ends all comparisons with FAILED and kDaemonStopped, and returns when they
+  // have ended. Running comparisons first finish the parts that they are
+  // processing. May be called again.
   void Stop();
 
  private:
-  // Returns FindRunId of a run, which has to be `id` unless that is empty;
-  // just `id` if a place says nothing for Options::open_wait.
+  // Returns FindRunId of a run. If `id` is not empty, the run must have that
+  // id. Returns `id` if the place of the run does not answer within
+  // Options::open_wait.
   absl::StatusOr<std::string> CheckRun(const storage::RunAddress& run,
                                        const std::string& id,
                                        const storage::WaitCheck& wait);
@@ -171,25 +184,26 @@ class ComparisonJobs {
 
   absl::Status FailUnfinished();
   void Work();
-  // Takes the job from the thread that ran it; false if it is to end now.
+  // Parks a job whose thread has nothing more to compare. Returns false if the
+  // job must end now.
   bool Park(const Job& job);
   void WatchFollowers();
   void LookAfter(const Job& job);
   Job Find(uint64_t id);
-  // As Get, and counts as nothing.
+  // Same as Get, but does not count as a read.
   absl::StatusOr<ComparisonView> Look(uint64_t id);
-  // How many are taken from the queue before the job, and run.
+  // Returns the number of comparisons that run or are queued before the job.
   int CountAhead(const Job& job);
-  // Takes the job out of the queue, or from where it is parked; false if it is
-  // in neither place.
+  // Removes the job from the queue or the parked jobs. Returns false if it is
+  // in neither.
   bool Unqueue(const Job& job);
-  // Forgets a job that has ended, unless it is the only one to know its end.
+  // Removes a job that has ended, unless its end could not be stored.
   void Retire(const Job& job);
   absl::Status CheckServing();
-  // Takes the share of a comparison that is on its way into the queue.
+  // Reserves the share of a comparison that is about to be queued.
   absl::StatusOr<access::FairShares::Grant> Reserve(const ComparisonPlan& plan)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Reads the mapping, and notes its hash in both.
+  // Reads the mapping, and sets its hash in both arguments.
   absl::Status CheckMapping(MappingSource& source, v1::Comparison& comparison);
   absl::StatusOr<v1::Comparison> Load(uint64_t id);
 
@@ -198,8 +212,8 @@ class ComparisonJobs {
   storage::Attachments& attachments_;
   const Options options_;
 
-  // Held over changes of comparisons that have ended and over removals, so that
-  // none is lost and nothing of a removed one is written.
+  // Held during changes and removals of comparisons that have ended. No change
+  // is lost, and nothing is written for a removed comparison.
   Mutex ended_mu_ ABSL_ACQUIRED_BEFORE(mu_);
 
   Mutex mu_;
@@ -207,17 +221,17 @@ class ComparisonJobs {
   std::map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mu_);
   access::FairQueue<Job> queue_ ABSL_GUARDED_BY(mu_);
   std::vector<Job> running_ ABSL_GUARDED_BY(mu_);
-  // Those that wait for their runs to grow, and have no thread.
+  // Jobs that wait for their runs to grow, without a thread.
   std::vector<Job> parked_ ABSL_GUARDED_BY(mu_);
   CondVar followers_changed_;
-  // What the comparisons of each caller take, from before they are queued until
-  // their jobs are gone.
+  // The shares that the comparisons of each caller use, from before they are
+  // queued until their jobs are removed.
   access::FairShares live_shares_;
   access::FairShares follower_shares_;
   std::map<uint64_t, access::FairShares::Grant> shares_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   ActivitySource activity_;
-  std::vector<std::thread> threads_;  // Changed by Create and Stop only.
+  std::vector<std::thread> threads_;  // Changed only by Create and Stop.
 };
 
 }  // namespace msitd::compare

@@ -18,7 +18,7 @@ std::optional<uint64_t> ParseComparisonName(std::string_view name) {
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + 2, end, id);
   if (error != std::errc() || stop != end) return std::nullopt;
-  // One name for each comparison: `c-1` is none.
+  // Each comparison has exactly one name; `c-1` is invalid.
   if (FormatComparisonName(id) != name) return std::nullopt;
   return id;
 }

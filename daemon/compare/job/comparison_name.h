@@ -8,11 +8,11 @@
 
 namespace msitd::compare {
 
-// Returns the name of the comparison that the store numbers `id`, such as
+// Returns the name of the comparison with the id `id` in the store, such as
 // `c-000001`.
 std::string FormatComparisonName(uint64_t id);
 
-// The inverse of FormatComparisonName; nothing for any other text.
+// Inverse of FormatComparisonName. Returns nullopt for any other text.
 std::optional<uint64_t> ParseComparisonName(std::string_view name);
 
 }  // namespace msitd::compare

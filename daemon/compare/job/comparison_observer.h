@@ -17,59 +17,62 @@
 
 namespace msitd::compare {
 
-// Follows one comparison. All calls come from the thread that runs it.
+// Receives the rows and the state of one comparison from its engine. All
+// functions except is_over are called on the thread that runs the comparison.
 class ComparisonObserver : public WorkObserver {
  public:
-  // How many tensors of the golden run there are to look at, as far as is
-  // known. Called once, before the first row.
+  // Called once, before the first row, with the number of tensors of the golden
+  // run to compare, as far as it is known.
   virtual void OnTotal(uint64_t tensor_count) = 0;
 
-  // Records of each run that came again with other bytes, whenever it is looked
-  // at.
+  // Called each time the runs are read, with the number of records of each run
+  // that were received again with other bytes.
   virtual void OnConflicts(uint64_t /*golden_count*/,
                            uint64_t /*target_count*/) {}
 
-  // What the hooks of each run did not record.
+  // Reports how many records the hooks of each run did not record.
   virtual void OnNotRecorded(int64_t /*golden_count*/,
                              int64_t /*target_count*/) {}
 
-  // What each run lacks of what its ranks recorded, whenever that has changed.
+  // Called with the tensors that each run lacks although its ranks recorded
+  // them, when these have changed.
   virtual void OnLosses(const RunLosses& /*golden*/,
                         const RunLosses& /*target*/) {}
 
-  // Records of each run of kinds that the comparison was not asked for,
-  // whenever it is looked at.
+  // Called each time the runs are read, with the number of records of each run
+  // that are not compared because of their kind.
   virtual void OnLeftOut(uint64_t /*golden_count*/, uint64_t /*target_count*/) {
   }
 
-  // Ranks of runs that are followed and have no stream, whenever they are
-  // looked at.
+  // Called each time followed runs are read, with the ranks that have no
+  // stream.
   virtual void OnSilentRanks(const std::vector<Outlook::Silent>& /*golden*/,
                              const std::vector<Outlook::Silent>& /*target*/) {}
 
-  // Which ranks of the runs are there to be compared. Called each time that the
-  // runs are looked at.
+  // Called each time the runs are read, with the ranks that are available for
+  // the comparison.
   virtual void OnRanks(const storage::RunRanks& /*golden*/,
                        const storage::RunRanks& /*target*/) {}
 
-  // The first token at which ranks that are not there may have tensors; nothing
-  // if all are. Called once the rows of a look at the runs are made.
+  // Called after the available rows are made. `token` is the first one at which
+  // ranks that a run lacks may have tensors, or nullopt if no rank is missing.
   virtual void OnFirstAbsent(std::optional<int64_t> /*token*/) {}
 
-  // What the bounds of the policy would have to be for the rows so far; called
-  // now and then, and before the end.
+  // Called occasionally and before the end, with the bounds with which the rows
+  // so far would pass.
   virtual void OnRequiredTolerances(const RequiredTolerances& /*tolerances*/) {}
 
-  // What the header shows of the rows so far, and of the next one; called when
-  // that has changed.
+  // Called before a row if the row changes the findings, which the header of
+  // the comparison shows.
   virtual void OnFindings(const Findings& /*findings*/) {}
 
-  // What of the policy and the matching has met no op, as flags of msitctl;
-  // called once all rows are made.
+  // Called after the last row, with the parts of the policy and the matching
+  // that did not apply to any op, as flags of msitctl.
   virtual void OnIdleRules(const std::vector<std::string>& /*rules*/) {}
 
-  // The next row, valid during the call; its number is set, and its metrics are
-  // not. `bytes` is the whole row in wire format. An error ends the comparison.
+  // Called with the next row, which has its number but no metrics. `bytes` is
+  // the complete row, with metrics, in wire format. `row` is valid only during
+  // the call. An error ends the comparison.
   virtual absl::Status OnRow(const v1::ComparisonRow& row,
                              std::string bytes) = 0;
 };

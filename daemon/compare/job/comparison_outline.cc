@@ -25,8 +25,9 @@ int64_t BytesOf(const LogicalTensor& tensor) {
                               ElementBytes(tensor.dtype));
 }
 
-// Tokens that follow each other in one rank make a span. Those of a run with
-// gaps make some spans of about as many groups.
+// Adds the tokens of a rank as spans. Consecutive tokens form one span. Tokens
+// with gaps are divided into at most kPiecesMax spans with about the same
+// number of groups.
 void AddRun(const TokenRuns::Run& run, Span span, std::vector<Span>& out) {
   constexpr int64_t kPiecesMax = 64;
   const int64_t step = std::max<int64_t>(run.step, 1);
@@ -57,7 +58,8 @@ std::vector<Span> SpansOf(const GroupMatcher& matcher) {
   return out;
 }
 
-// Joins spans of a rank, in pairs, until there are few enough or one of each.
+// Joins spans of the same rank, two at a time, until there are at most
+// kOutlineSpansMax spans or only one for each rank.
 void Join(std::vector<Span>& spans) {
   for (size_t before = 0;
        spans.size() > kOutlineSpansMax && spans.size() != before;) {
@@ -87,7 +89,7 @@ void Sample(const TensorGroup& group, const ComparisonPlan& comparison,
     const PairPlan plan = planner.Plan(pair, PairBasis());
     if (!plan.is_measured()) continue;
     for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
-      // A sample is taken from the bytes, if they are there.
+      // A sample is computed from the bytes if they are stored.
       const bool is_small = plan.is_sampled() && !tensor->has_bytes;
       out.sampled_read_bytes +=
           is_small ? std::min(BytesOf(*tensor),

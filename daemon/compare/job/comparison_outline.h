@@ -12,29 +12,31 @@
 
 namespace msitd::compare {
 
-// Stretches of tokens of an outline. Beyond that, those of a rank are joined.
+// Number of token spans of an outline above which spans of the same rank are
+// joined.
 inline constexpr size_t kOutlineSpansMax = size_t{1} << 16;
 
-// Groups that an outline looks into.
+// Maximum number of groups to load for the estimates of an outline.
 inline constexpr size_t kSampledGroupsMax = 8;
 
-// What a comparison would look at, for those who cut it into parts: groups are
-// compared one by one, and whoever compares some has the same rows of them.
+// The size of a comparison, for clients that divide it into parts. Groups are
+// compared one by one, so comparing some of them results in the same rows for
+// these groups.
 struct ComparisonOutline {
-  // Groups of one rank, which may be the number of a mesh or a layout.
+  // Groups of one rank. The rank may be the number of a mesh or of a layout.
   struct Span {
     int32_t rank = 0;
     int64_t first_token = 0;
     int64_t last_token = 0;
     int64_t group_count = 0;
-    // All tokens of the rank must be compared together.
+    // True if all tokens of the rank must be compared together.
     bool is_whole = false;
   };
-  // By rank, then token. No group is in two of them.
+  // Sorted by rank, then token. Each group is in exactly one span.
   std::vector<Span> spans;
 
-  // Of groups that lie evenly among all: how many, their pairs, and the bytes
-  // that would be read of both sides.
+  // Estimates from groups that are spread evenly over all groups: the number of
+  // groups, of their pairs, and of bytes to read from both runs.
   int64_t sampled_group_count = 0;
   int64_t sampled_pair_count = 0;
   int64_t sampled_read_bytes = 0;
@@ -43,7 +45,8 @@ struct ComparisonOutline {
   std::string target_run_id;
 };
 
-// Finds out what `plan` would look at. Compares nothing.
+// Returns what `plan` would compare. Compares nothing, but loads
+// kSampledGroupsMax groups.
 //
 // Errors: that of `stop`; those of the runs and of GroupMatcher::Create.
 absl::StatusOr<ComparisonOutline> FindOutline(storage::RunReaders& readers,

@@ -73,7 +73,7 @@ absl::Status CheckRow(const std::string& field, const AddedMetrics& row) {
   return absl::OkStatus();
 }
 
-// Puts the metrics of `added` into `row`.
+// Adds the metrics of `added` to `row`, replacing those of the same name.
 absl::Status AddToRow(const AddedMetrics& added, v1::ComparisonRow& row) {
   for (const v1::CustomMetric& metric : added.metrics()) {
     auto& all = *row.mutable_custom_metrics();
@@ -95,7 +95,7 @@ absl::Status AddToRow(const AddedMetrics& added, v1::ComparisonRow& row) {
   return absl::OkStatus();
 }
 
-// The rows that the comparison has itself.
+// Returns the rows that the comparison message itself contains.
 std::vector<v1::ComparisonRow*> ShownRows(v1::Comparison& comparison) {
   std::vector<v1::ComparisonRow*> rows;
   if (comparison.has_first_divergence()) {
@@ -147,18 +147,18 @@ absl::Status AddToComparison(const RowMetricsList& rows,
                           names.size(), kCustomMetricsMax));
 }
 
-// Rows between two of the same stretch that have no metrics to be added, at
-// most: the store rewrites neighbours anyway.
+// Rows with new metrics that are at most this far apart are rewritten together,
+// because the store rewrites neighboring rows anyway.
 constexpr int64_t kStretchGapMax = 16;
 
-// Rows that follow each other, as they are to be stored.
+// Consecutive rows to store.
 struct Stretch {
   uint64_t first_row = 0;
   std::vector<std::string> rows;
 };
 
-// Returns the stored rows from that of `added.front()` to that of the last one,
-// with the metrics.
+// Returns the stored rows from `added.front()` to `added.back()`, with the
+// metrics added. `added` is in ascending order and not empty.
 absl::StatusOr<Stretch> Rewrite(storage::Comparisons& store, uint64_t id,
                                 std::span<const AddedMetrics* const> added) {
   Stretch out;

@@ -16,14 +16,15 @@
 namespace msitd::compare {
 namespace {
 
-// Of masks and of quantised numbers, none is a choice.
+// Excludes masks and quantized numbers, which are never choices.
 bool MayBeChoice(const LogicalTensor& tensor) {
   return !IsFloatingPoint(tensor.dtype) && !IsComplex(tensor.dtype) &&
          ElementBytes(tensor.dtype) > 1 && tensor.has_bytes &&
          (tensor.key.io == Io::kOutput || tensor.key.io == Io::kInput);
 }
 
-// What is put together from several ranks is judged as that.
+// True if the tensor is combined from several ranks. Scores never explain such
+// tensors.
 bool IsOfSeveralRanks(const LogicalTensor& tensor) {
   return tensor.assembly != nullptr && (!tensor.assembly->difference.empty() ||
                                         RanksOf(*tensor.assembly).size() > 1);
@@ -72,7 +73,7 @@ absl::Status ComparisonEngine::JudgeChoice(const TensorGroup& group,
     if (absl::IsCancelled(outcome.status())) return outcome.status();
     if (!outcome.ok() || outcome->is_of_other_scores) continue;
     const std::string name = NameOf(group.pairs[scores]);
-    // The first by which golden has chosen are its scores.
+    // Golden chose by these scores, so no other scores are tried.
     if (outcome->unexplained_count > 0 || outcome->flipped_count == 0) {
       origins_.SetChoice(OriginFinder::Choice::kUnexplained, scores);
       row.set_reason(

@@ -42,14 +42,15 @@ bool ComparisonEngine::HidesPartsOf(const v1::Maker& maker,
   const bool is_backward = row.io == Io::kGradOutput ||
                            row.io == Io::kGradInput ||
                            row.io == Io::kGradWeight;
-  // An output that its caller made by what it gave the op.
+  // The caller caused the difference of this output by the arguments that it
+  // passed to the op.
   const bool is_given = row.op == maker.before() && row.io == Io::kOutput;
   if (is_given) return false;
   if (!selector.HasIo(is_backward ? Io::kGradOutput : Io::kInput) ||
       !selector.HasIo(is_backward ? Io::kGradInput : Io::kOutput)) {
     return true;
   }
-  // Its parts are taken if any name below it is.
+  // The filter includes parts of the op if it selects any name below the op.
   return !selector.HasOp(maker.op() + ".");
 }
 
@@ -61,7 +62,7 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     if (!findings_.WantsMaker(row)) return;
     Findings::Failure failure;
     failure.maker.set_kind(v1::Maker::NOT_KNOWN);
-    // Without an op, it would mean that the order of the run is not known.
+    // An empty op would mean that the order of the run is not known.
     failure.maker.set_op(row.op());
     failure.maker.set_note(fmt::format(
         "this rank and token has more than {} tensors, so they are compared in "
@@ -95,7 +96,7 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     failure.maker = std::move(unknown);
   } else {
     BlameArguments(group, *found, failure.maker);
-    // What gives other arguments is code between parts.
+    // If the arguments differ, the cause is now the code that passes them.
     const bool is_own_code = failure.maker.kind() == v1::Maker::OWN_CODE;
     if (is_further && is_own_code) return;
     failure.is_independent = found->is_independent && !is_own_code;
@@ -133,7 +134,7 @@ bool ComparisonEngine::HasOtherIntegers(const TensorGroup& group, size_t pair,
                                         const Verification& verification,
                                         const v1::ComparisonRow& row,
                                         bool has_equal_values) {
-  // A rule that names the op says what it may be given.
+  // A rule that names the op defines which inputs are acceptable.
   const bool is_by_name =
       verification.rule >= 0 &&
       !plan_.policy.RuleText(static_cast<size_t>(verification.rule))
@@ -173,7 +174,7 @@ void ComparisonEngine::BlameArguments(const TensorGroup& group,
                                std::string(Message(difference.status()));
   if (note.empty()) return;
   if (!maker.note().empty()) note += "; " + maker.note();
-  // Code of the op may as well have gone wrong by itself.
+  // Unless the difference is certain, the op itself may be wrong.
   if (difference.ok() && difference->is_certain &&
       maker.kind() == v1::Maker::OP) {
     v1::Maker caller = found.caller;

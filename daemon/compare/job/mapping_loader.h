@@ -13,11 +13,11 @@
 
 namespace msitd::compare {
 
-// The attachment that a mapping is made of.
+// The attachment that contains a mapping.
 struct MappingSource {
   std::string run;
   std::string attachment;
-  ContentHash hash = {};  // What it must have; all zero for any.
+  ContentHash hash = {};  // The required hash; all zero for any.
 };
 
 struct LoadedMapping {
@@ -25,12 +25,12 @@ struct LoadedMapping {
   ContentHash hash;
 };
 
-// Reads and checks a mapping, piece by piece. Calls `check` before each piece,
-// and fails as it does. Blocks on the store.
+// Reads and checks a mapping piece by piece. Calls `check` before each piece,
+// and returns its error. Blocks on the store.
 //
-// Errors: INVALID_ARGUMENT with FIELD_INVALID, which names the attachment and
-// the line; FAILED_PRECONDITION with ATTACHMENT_NOT_FOUND for other bytes than
-// those that have the hash; those of Attachments.
+// Errors: INVALID_ARGUMENT with FIELD_INVALID if the mapping is invalid, with
+// the attachment and the line; FAILED_PRECONDITION with ATTACHMENT_NOT_FOUND if
+// the bytes do not have the required hash; those of Attachments.
 absl::StatusOr<LoadedMapping> LoadMapping(
     storage::Attachments& attachments, const MappingSource& source,
     absl::AnyInvocable<absl::Status()> check);

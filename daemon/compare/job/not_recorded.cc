@@ -28,7 +28,7 @@ int64_t Sum(int64_t a, int64_t b) {
   return a > kMax - b ? kMax : a + b;
 }
 
-// Adds `from` to the reasons of a rank.
+// Adds `from` to the reasons of a rank, or its count to the same reason.
 void Add(v1::NotRecorded from, NotRecorded& rank) {
   from.set_count(std::max<int64_t>(from.count(), 0));
   for (std::string* text :
@@ -55,7 +55,7 @@ void Add(v1::NotRecorded from, NotRecorded& rank) {
   }
 }
 
-// Adds a reason why it is not known what a client did not record.
+// Adds a reason why it is unknown what a client did not record.
 void AddUnknown(const std::string& name, const std::string& reason,
                 NotRecorded& rank) {
   v1::NotRecorded unknown;
@@ -84,7 +84,7 @@ void AddDocument(v1::NotRecordedDocument document, NotRecorded& rank) {
   if (document.uncalled().empty()) return;
   v1::NotRecorded uncalled;
   uncalled.set_reason("an op of which no call was seen");
-  // Older clients do not count them.
+  // Older clients do not report a count.
   uncalled.set_count(
       std::max<int64_t>(document.uncalled_count(), document.uncalled_size()));
   uncalled.set_op(document.uncalled(0));
@@ -92,13 +92,15 @@ void AddDocument(v1::NotRecordedDocument document, NotRecorded& rank) {
   Add(std::move(uncalled), rank);
 }
 
-// The newest documents of the clients of one rank.
+// The newest document of each client of one rank.
 class RankDocuments {
  public:
-  // Documents of a client come in the order of their versions.
+  // Adds a document. Those of a client must be added in the order of their
+  // versions.
   void Take(const storage::TensorInfo& document) {
     const TensorKey& key = document.key;
-    // Older clients have no versions: each says something else.
+    // Older clients have no versions. Each of their documents has other
+    // contents.
     const int32_t number = key.op == kOldNotRecordedName ? key.call : 0;
     const Client client(key.device, key.op, number);
     if (newest_.size() >= kNotRecordedClientsMax && !newest_.contains(client)) {

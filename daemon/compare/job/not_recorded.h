@@ -14,33 +14,35 @@
 
 namespace msitd::compare {
 
-// Names of the documents that say what hooks do not record, one for each
-// client; see docs/format/not_recorded.md. All older clients have the same one.
+// Names of the documents in which clients report what their hooks do not
+// record. Each client has its own, except that all older clients have the
+// second name. See docs/format/not_recorded.md.
 inline constexpr std::string_view kNotRecordedNames = "not_recorded/*.json";
 inline constexpr std::string_view kOldNotRecordedName = "not_recorded.json";
 
-// Documents of a rank that are read: one for each client. More are passed over
-// and said so.
+// Maximum number of clients of a rank whose documents are read. Further
+// documents are skipped, and a reason says so.
 inline constexpr size_t kNotRecordedClientsMax = 64;
-// Reasons of a rank that are told apart: those of one client, and two that
-// stand for all others.
+// Maximum number of different reasons of a rank: those of one client, and two
+// that stand for all others.
 inline constexpr size_t kNotRecordedReasonsMax = 67;
-// Longer texts of a reason are cut.
+// Longer texts of a reason are cut to this size.
 inline constexpr size_t kNotRecordedTextBytesMax = 1024;
 
-// What the clients of one rank do not record.
+// The records that the clients of one rank skip, and the reasons.
 struct NotRecorded {
-  // Of the reasons that are not harmless.
+  // Sum over all reasons that are not harmless.
   int64_t count = 0;
   std::vector<v1::NotRecorded> reasons;
 };
 
-// Returns what each rank of `run` that `selected` names, or any if it is empty,
-// does not record, as far as it has told. The documents are foreign bytes: one
-// that is damaged, or that has been given up, is a reason itself.
+// Returns what each rank of `run` does not record, according to the reports of
+// its clients. Only ranks in `selected` are included, or all if it is empty.
+// The documents are untrusted: a document that is damaged or was removed counts
+// as a reason itself.
 //
-// Blocks on the reader. Errors: that of `stop`; those of the reader that are
-// about no document.
+// Blocks on the reader. Errors: that of `stop`; those of the reader, except
+// errors that concern a single document.
 absl::StatusOr<std::map<int32_t, NotRecorded>> FindNotRecorded(
     storage::RunReader& run, const std::vector<int32_t>& selected,
     storage::StopCheck stop);

@@ -34,7 +34,8 @@ bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
   return rule == ShapeRule::kSqueeze && Squeezed(a) == Squeezed(b);
 }
 
-// Of all shards, if it is made of some.
+// True if bytes or a sample are stored for the tensor, or for each of its
+// shards.
 bool HasBytesOrSamples(const LogicalTensor& tensor) {
   if (tensor.assembly != nullptr && tensor.assembly->lean.has_value()) {
     return tensor.has_bytes || tensor.assembly->lean->have_bytes_or_samples;
@@ -47,7 +48,8 @@ bool HasBytesOrSamples(const LogicalTensor& tensor) {
                                          });
 }
 
-// True if what is kept of a tensor that has all its shards has its sample.
+// True if the stored data contains the sample of the tensor, all shards of
+// which must be present.
 bool HasSample(const LogicalTensor& tensor) {
   if (tensor.has_bytes || tensor.assembly == nullptr) {
     return tensor.has_bytes || tensor.has_sample;
@@ -57,18 +59,19 @@ bool HasSample(const LogicalTensor& tensor) {
   return HasJoinedSample(tensor.assembly->grid, tensor.assembly->shards);
 }
 
-// True for a tensor, and for what stands for one.
+// True for tensors, and for statistics, which represent tensors.
 bool IsOfTensor(RecordKind kind) {
   return kind == RecordKind::kTensor || kind == RecordKind::kStatistics;
 }
 
-// Of tensors with equal hashes. Summaries of shards are not looked at.
+// True if two tensors with equal hashes have different summaries. Summaries of
+// shards are not compared.
 bool IsContradiction(const LogicalTensor& a, const LogicalTensor& b) {
   return (a.is_claimed || b.is_claimed) && HasHash(a) && HasHash(b) &&
          !HasEqualBits({a.summary, a.hash}, {b.summary, b.hash});
 }
 
-// Before anything is asked of the policy; kBytes if this does not decide it.
+// Returns the way that does not depend on the policy; kBytes if there is none.
 Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   if (pair.golden == nullptr || pair.target == nullptr) return Way::kAlone;
   const LogicalTensor& golden = *pair.golden;
@@ -95,7 +98,7 @@ Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   return Way::kBytes;
 }
 
-// The same where a side has no bytes.
+// Returns the way for a pair with a side that has no bytes.
 Way WayWithoutBytes(const TensorPair& pair, bool hash_decides) {
   const LogicalTensor& golden = *pair.golden;
   const LogicalTensor& target = *pair.target;
@@ -114,7 +117,8 @@ std::string_view SideWithoutBytes(const TensorPair& pair) {
   return pair.target->has_bytes ? "golden" : "golden and target";
 }
 
-// Of sides that all have bytes or samples of what they are made of.
+// Explains why samples do not decide the pair. Both sides must have bytes or
+// samples of all their shards.
 std::string WhySamplesDoNotDecide(const TensorPair& pair) {
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
     if (HasSample(*tensor)) continue;
@@ -151,12 +155,13 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   } else {
     out.way = WayWithoutBytes(pair, out.verification.hash_decides);
   }
-  // Most rows of the tensor are not whole any more.
+  // The sample has only parts of most rows.
   if (out.is_sampled() && SampleStep(count) != 1) {
     request.row_elements = SampleCount(count);
     request.row_count = 0;
   }
-  // Summaries prove failures of samples, and they do not tell closed places.
+  // Summaries are used to prove failures of samples, but do not show closed
+  // places.
   if (out.is_sampled()) request.closing.reset();
   return out;
 }

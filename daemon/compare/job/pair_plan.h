@@ -13,51 +13,56 @@ namespace msitd::compare {
 // See v1.Comparison.Reading.
 enum class Reading : uint8_t { kBytes, kUnproven, kSamples };
 
-// Pairs of a group that are read although they are proven to fail: the first.
+// For each group, this many pairs are read although they are known to fail.
 inline constexpr int kProvenReadMax = 4;
 
-// What decides a pair. Found out once, before it is queued, so that who queues
-// it and who judges it cannot disagree.
+// How one pair is decided. Determined once, before the pair is queued for
+// measuring, so that the threads that queue it and judge it always agree.
 struct PairPlan {
   enum class Way : uint8_t {
-    kLater,        // More of it may come.
-    kAlone,        // One run has it alone.
-    kShardsAmiss,  // The shards of a side are not one tensor.
-    kValues,       // Of a text, or of different kinds.
-    kStatistics,   // Of at least one side.
-    kShapes,       // They do not agree.
-    kKinds,        // Complex against real.
-    // Hashes are equal and summaries are not: a rank claims what is not true.
+    kLater,        // More tensors of the group may arrive.
+    kAlone,        // Only one run has the tensor.
+    kShardsAmiss,  // The shards of a side do not form one tensor.
+    kValues,       // Texts, or records of different kinds.
+    kStatistics,   // At least one side is statistics.
+    kShapes,       // The shapes differ.
+    kKinds,        // Only one side is complex.
+    // The hashes are equal but the summaries are not: a rank reported one of
+    // them wrongly.
     kContradiction,
-    kEqualHashes,  // So the bytes are equal.
+    kEqualHashes,  // The hashes are equal.
     kNoElements,
-    kBytes,        // Both sides have them.
-    kSamples,      // Of a side that has no bytes, beside such or bytes.
-    kOtherHashes,  // The policy asks for equal bytes, and they are not.
-    kSummaries,    // They prove a failure, or nothing is decided.
+    kBytes,        // Both sides have bytes.
+    kSamples,      // Only samples of both sides are compared.
+    kOtherHashes,  // Only equal bytes pass; hashes or types differ.
+    kSummaries,    // Summaries prove a failure, or nothing is decided.
   };
 
   Way way = Way::kLater;
-  // What the policy asks of it; only of the ways from kEqualHashes on. Of
-  // kStatistics, JudgeStatistics asks.
+  // The requirement of the policy. Set only for kEqualHashes and the ways after
+  // it, except kNoElements. For kStatistics, JudgeStatistics queries the
+  // policy.
   Verification verification = {};
   PairBasis basis = {};
-  // Its bytes would decide it as well.
+  // True if the bytes would also decide the pair, but are not read.
   bool is_unread = false;
 
-  // Its bytes or samples have to be read.
+  // True if the bytes or samples must be read.
   bool is_measured() const { return way == Way::kBytes || is_sampled(); }
   bool is_sampled() const { return way == Way::kSamples; }
 };
 
-// Plans the pairs of one group. Thread-compatible.
+// Plans the pairs of one group, in order. Reading bytes dominates the time of a
+// comparison. Pairs with equal hashes are therefore never read, and `reading`
+// can exclude other pairs that hashes, summaries or samples decide.
+// Thread-compatible.
 class PairPlanner {
  public:
   PairPlanner(const Policy& policy, Reading reading)
       : policy_(policy), reading_(reading) {}
 
-  // Returns how to decide the next pair, which is complete and was computed
-  // from `basis`. Lives as long as the policy.
+  // Returns how to decide the next pair, which must be complete and was
+  // computed from `basis`. The policy must outlive the result.
   PairPlan Plan(const TensorPair& pair, const PairBasis& basis);
 
  private:
@@ -66,11 +71,11 @@ class PairPlanner {
 
   const Policy& policy_;
   const Reading reading_;
-  int proven_count_ = 0;  // Pairs so far.
+  int proven_count_ = 0;  // Pairs so far that count for kProvenReadMax.
 };
 
-// Returns what is missing to decide a pair of kSummaries, if they prove
-// nothing.
+// Returns why a pair of kSummaries is undecided if its summaries prove no
+// failure: which data is missing.
 std::string WhyUndecided(const TensorPair& pair);
 
 }  // namespace msitd::compare

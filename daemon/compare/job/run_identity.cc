@@ -25,7 +25,7 @@ absl::StatusOr<std::string> IdOf(storage::RunReaders& readers,
 absl::StatusOr<std::string> FindRunId(storage::RunReaders& readers,
                                       const storage::RunAddress& run,
                                       const storage::WaitCheck& wait) {
-  // Finds out as well whether the shares make one run.
+  // Opening the run also checks that its shares belong together.
   MSITD_ASSIGN_OR_RETURN(std::string out, IdOf(readers, run, wait));
   std::string_view rest = run.source;
   if (rest.find(storage::kSourceSeparator) == std::string_view::npos) {

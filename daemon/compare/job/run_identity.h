@@ -9,20 +9,21 @@
 
 namespace msitd::compare {
 
-// A comparison waits for its turn, and a run can be deleted and its name given
-// to another one meanwhile. So it keeps the id of either run from the request
-// on, and checks it when it opens the run.
+// Ids of the runs of a comparison. While a comparison waits in the queue, a run
+// can be deleted and its name given to another run. The comparison therefore
+// keeps the ids of both runs from its request, and checks them when it opens
+// the runs.
 
-// Returns v1.Comparison.golden_run_id of a run as it is now: its id, or those
-// of its shares in the order of their sources.
+// Returns the current value of v1.Comparison.golden_run_id for a run: its id,
+// or the ids of its shares in the order of their sources.
 //
 // Errors: those of RunReaders::OpenRunAt and of the readers.
 absl::StatusOr<std::string> FindRunId(storage::RunReaders& readers,
                                       const storage::RunAddress& run,
                                       const storage::WaitCheck& wait);
 
-// Returns FAILED_PRECONDITION with RUN_REPLACED if the run is another one than
-// `id` says. An empty `id` stands for any.
+// Returns FAILED_PRECONDITION with RUN_REPLACED if the id `found` of a run is
+// not `id`. An empty `id` accepts any run.
 absl::Status CheckRunId(const storage::RunAddress& run, const std::string& id,
                         const std::string& found);
 

@@ -7,10 +7,10 @@
 
 namespace msitd::compare {
 
-// A message has so many ranges of ranks at most; the rest is left out.
+// Maximum number of ranges of ranks in a message. Further ranges are omitted.
 inline constexpr int kRankRangesMax = 4096;
 
-// Adds ranges of ranks, each as a message with `first` and `last`.
+// Adds ranges of ranks, each as a message with the fields `first` and `last`.
 template <typename Ranges>
 void AddRankRanges(std::span<const storage::RankRange> ranks, Ranges& out) {
   for (const storage::RankRange& range : ranks) {
@@ -21,7 +21,7 @@ void AddRankRanges(std::span<const storage::RankRange> ranks, Ranges& out) {
   }
 }
 
-// Fills the fields of a message that says what it is made of.
+// Sets the fields that report from which ranks an answer was computed.
 template <typename Message>
 void ToMessage(const storage::RunRanks& ranks, Message& out) {
   AddRankRanges(storage::ToRanges(ranks.held), *out.mutable_ranks_held());

@@ -36,7 +36,8 @@ absl::StatusOr<std::string> BytesOf(const LogicalTensor& tensor,
   return out;
 }
 
-// The rows of `from` that `selected` has; nothing if it has others.
+// Returns the rows of `from` that `selected` consists of; nullopt if it has any
+// other row.
 absl::StatusOr<std::optional<Rows>> SelectedRows(const LogicalTensor& selected,
                                                  const LogicalTensor& from,
                                                  std::string_view side,
@@ -61,7 +62,8 @@ absl::StatusOr<std::optional<Rows>> SelectedRows(const LogicalTensor& selected,
   return std::optional<Rows>(std::move(out));
 }
 
-// True if what the scores of a row differ by can change the order of two.
+// True if two golden scores are so close that the differences between the runs
+// can change their order.
 bool HasNearScores(std::vector<double> golden,
                    const std::vector<double>& target) {
   double difference = 0;

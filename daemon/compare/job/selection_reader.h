@@ -11,28 +11,33 @@
 
 namespace msitd::compare {
 
-// Larger tensors are not looked at.
+// Tensors that are larger than this are not read.
 inline constexpr uint64_t kSelectedBytesMax = uint64_t{64} << 20;
 
-// Rows that two runs selected from a tensor, as a router does for an expert.
+// How the rows differ that both runs selected from a tensor, for example those
+// that a router selects for an expert.
 struct SelectionOutcome {
-  // Both runs have selected rows of the tensor, bit for bit.
+  // True if the rows of each run are rows of the tensor, bit for bit.
   bool is_selection = false;
-  // Rows that only one run has selected, and how many of them have scores of
-  // which no two are so near that what they differ by can change their order.
+  // Rows that only one run has selected, and how many of these are not
+  // explained by scores that are nearly equal.
   uint64_t other_count = 0;
   uint64_t unexplained_count = 0;
 };
 
-// Reads `selected`, the tensor `from` that its rows are of, and the scores that
-// each of these rows has. `from` and `scores` have equally many rows and their
-// shapes do not differ between the runs. It is not known which score stands for
-// this selection. A row counts as explained if any two neighbouring golden
-// scores are no further apart than twice the largest difference of the scores
-// of the row, which proves nothing. Equal scores explain nothing.
+// Reads the pair `selected`, the pair `from` that its rows were selected from,
+// and the scores by which they may have been selected. `from` and `scores` must
+// have the same number of rows, and their shapes must not differ between the
+// runs.
 //
-// Errors: FAILED_PRECONDITION for types that are no scores and for large
-// tensors; otherwise as ReadChoices.
+// It is not known which score of a row led to the selection. A row therefore
+// counts as explained if any two neighboring golden scores of the row differ by
+// at most twice the largest difference between its scores in both runs. This is
+// evidence, but no proof. A row with equal scores in both runs is not
+// explained.
+//
+// Errors: FAILED_PRECONDITION if a tensor is too large or has a type that
+// scores do not have; otherwise as for ReadChoices.
 absl::StatusOr<SelectionOutcome> ReadSelection(const TensorPair& selected,
                                                const TensorPair& from,
                                                const TensorPair& scores,
