@@ -19,7 +19,7 @@ from msitd.fleet.orders import (
     Span,
 )
 from msitd.fleet.schedule import ATTEMPTS_MAX, Schedule
-from msitd.query.messages import message_class, new
+from msitd.query.messages import merge_rules, message_class, new
 
 SETUP = Setup(b"", "")
 
@@ -176,49 +176,41 @@ def test_counts_add_up_and_runs_do_not() -> None:
     assert done.first_hopeless_row == -1
 
 
-# Add a new number of Comparison here once its merge rule is defined.
-ADDED = {
-    "pass_count",
-    "fail_count",
-    "unmatched_count",
-    "skipped_count",
-    "total_count",
-    "read_bytes",
-    "watched_count",
-    "hopeless_count",
-    "for_want_of_ranks_count",
-    "allowed_unmatched_count",
-    "layout_hint_row_count",
-    "sampled_count",
-    "both_non_finite_count",
-    "statistics_count",
-    "statistics_in_part_count",
-    "unread_count",
-    "not_compared_count",
-    "flipped_count",
-    "explained_count",
-}
-# What no sum gives: see Merge.
-NO_SUMS = {"first_hopeless_row", "stored_size_bytes", "more_makers_count"}
-OF_RUNS = {
-    f"{side}_{count}_count"
-    for side in ("golden", "target")
-    for count in ("conflict", "left_out", "not_recorded")
-}
+# Numbers that follow from other fields of all parts together.
+DERIVED = {"first_hopeless_row", "more_makers_count"}
 
 
 def test_every_whole_number_adds_up_or_is_that_of_the_runs() -> None:
     fields = message_class("msitd.v1.Comparison").DESCRIPTOR.fields
     numbers = {f.name for f in fields if f.cpp_type == f.CPPTYPE_INT64}
-    assert numbers == ADDED | OF_RUNS | NO_SUMS
+    rules = merge_rules("msitd.v1.Comparison")
+    assert numbers - rules.keys() == DERIVED
+    sums = {name for name in numbers if rules.get(name) == "SUM"}
     every = dict.fromkeys(numbers - {"first_hopeless_row"}, 5)
     merge = Merge(new("Comparison", **every), 10)
     for number in range(2):
         merge.add(part(number, [(number, 0)], **every))
     done = finish(merge)
-    assert {name for name in numbers if getattr(done, name) == 10} == ADDED
-    assert {name for name in numbers if getattr(done, name) == 5} == OF_RUNS
-    assert done.stored_size_bytes == 0
+    assert {name for name in numbers if getattr(done, name) == 10} == sums
+    of_runs = {name for name in numbers if getattr(done, name) == 5}
+    assert of_runs == numbers - sums - DERIVED
+
+
+def test_every_single_row_of_a_comparison_has_a_rule() -> None:
+    fields = message_class("msitd.v1.Comparison").DESCRIPTOR.fields
+    rows = {
+        f.name
+        for f in fields
+        if f.message_type is not None
+        and f.message_type.name in ("ComparisonRow", "InputDifference")
+        and not f.is_repeated
+    }
+    rules = merge_rules("msitd.v1.Comparison")
+    # The first cause decides about these.
+    assert rows - {n for n in rows if rules.get(n) == "FIRST_ROW"} == {
+        "first_divergence",
+        "first_origin",
+    }
 
 
 def test_group_of_two_parts_is_an_error() -> None:

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -14,6 +15,7 @@
 #include "client/ask/fanout/merge.h"
 #include "client/ask/fanout/rank_set.h"
 #include "client/ask/text/maker_text.h"
+#include "msitd/v1/merge_rule.pb.h"
 
 namespace msitd::ask {
 namespace {
@@ -37,70 +39,55 @@ bool IsBefore(const v1::ComparisonRow& a, const v1::ComparisonRow& b) {
   return PlaceOf(a) < PlaceOf(b);
 }
 
-// Fields whose first in execution order is kept.
-constexpr const char* kFirsts[] = {
-    "first_inequality", "first_non_finite",   "first_unmatched",
-    "first_skipped",    "first_not_compared", "first_both_non_finite"};
-
-// Numbers that are not added. AddCountsOfRun and MergeMakers handle the others.
-constexpr const char* kNoCounts[] = {"first_hopeless_row", "more_makers_count"};
-
-// Counts of a run, by side.
-struct RunCount {
-  const char* name;
-  bool is_golden;
-  // True if the count covers the ranks in the filter, if it has any.
-  bool is_filtered;
-};
-constexpr RunCount kRunCounts[] = {
-    {"golden_conflict_count", true, false},
-    {"target_conflict_count", false, false},
-    {"golden_left_out_count", true, false},
-    {"target_left_out_count", false, false},
-    {"golden_not_recorded_count", true, true},
-    {"target_not_recorded_count", false, true},
-};
-
-bool IsAdded(std::string_view name) {
-  return std::find(std::begin(kNoCounts), std::end(kNoCounts), name) ==
-             std::end(kNoCounts) &&
-         std::none_of(std::begin(kRunCounts), std::end(kRunCounts),
-                      [name](const RunCount& one) { return one.name == name; });
+v1::MergeRule RuleOf(const FieldDescriptor& field) {
+  return field.options().GetExtension(v1::merge_rule);
 }
 
-void AddCounts(const v1::Comparison& from, v1::Comparison& to) {
-  for (int i = 0; i < from.GetDescriptor()->field_count(); ++i) {
-    const FieldDescriptor* field = from.GetDescriptor()->field(i);
-    if (field->cpp_type() != FieldDescriptor::CPPTYPE_INT64 ||
-        !IsAdded(field->name())) {
-      continue;
+// Calls `visit` with each field of a comparison that is merged by one of the
+// rules.
+template <typename Visit>
+void ForEachField(std::initializer_list<v1::MergeRule> rules,
+                  const Visit& visit) {
+  const google::protobuf::Descriptor& type = *v1::Comparison::descriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const v1::MergeRule rule = RuleOf(*type.field(i));
+    if (std::find(rules.begin(), rules.end(), rule) != rules.end()) {
+      visit(*type.field(i), rule);
     }
-    const auto& reflection = *to.GetReflection();
-    reflection.SetInt64(
-        &to, field,
-        reflection.GetInt64(to, field) + reflection.GetInt64(from, field));
   }
+}
+
+constexpr std::initializer_list<v1::MergeRule> kRunRules = {
+    v1::GOLDEN_RUN, v1::TARGET_RUN, v1::GOLDEN_RANKS, v1::TARGET_RANKS};
+
+void AddCounts(const v1::Comparison& from, v1::Comparison& to) {
+  const auto& reflection = *to.GetReflection();
+  ForEachField({v1::SUM}, [&](const FieldDescriptor& field, v1::MergeRule) {
+    reflection.SetInt64(
+        &to, &field,
+        reflection.GetInt64(to, &field) + reflection.GetInt64(from, &field));
+  });
 }
 
 const v1::Comparison& ComparisonOf(const Part& part) {
   return static_cast<const v1::Comparison&>(*part.message);
 }
 
-int64_t CountIn(const Part& part, const RunCount& count) {
-  const FieldDescriptor* field =
-      v1::Comparison::descriptor()->FindFieldByName(count.name);
-  return part.message->GetReflection()->GetInt64(*part.message, field);
+int64_t CountIn(const Part& part, const FieldDescriptor& count) {
+  return part.message->GetReflection()->GetInt64(*part.message, &count);
 }
 
-void AddCountsOfRun(const std::vector<Part>& parts, const RunCount& count,
-                    v1::Comparison& out) {
+// Merges a count of a run, or of its ranks.
+void AddCountOfRun(const std::vector<Part>& parts, const FieldDescriptor& count,
+                   v1::MergeRule rule, v1::Comparison& out) {
+  const bool is_golden = rule == v1::GOLDEN_RUN || rule == v1::GOLDEN_RANKS;
+  const bool is_filtered = rule == v1::GOLDEN_RANKS || rule == v1::TARGET_RANKS;
   RankSet counted;
   int64_t sum = 0;
   for (const Part& part : parts) {
-    const RankSet* const held =
-        count.is_golden ? part.golden_held : part.target_held;
+    const RankSet* const held = is_golden ? part.golden_held : part.target_held;
     const bool is_of_filter =
-        count.is_filtered && !ComparisonOf(part).filter().ranks().empty();
+        is_filtered && !ComparisonOf(part).filter().ranks().empty();
     int64_t mine = CountIn(part, count);
     if (!is_of_filter && held != nullptr && !held->empty()) {
       const double share = static_cast<double>(held->Minus(counted).size()) /
@@ -110,8 +97,7 @@ void AddCountsOfRun(const std::vector<Part>& parts, const RunCount& count,
     }
     sum += mine;
   }
-  out.GetReflection()->SetInt64(
-      &out, v1::Comparison::descriptor()->FindFieldByName(count.name), sum);
+  out.GetReflection()->SetInt64(&out, &count, sum);
 }
 
 // Each node may have received other ranks.
@@ -136,24 +122,25 @@ void AddSilentRanks(const v1::Comparison& from, v1::Comparison& to) {
   }
 }
 
+// Returns the row of a field with the rule FIRST_ROW.
+const v1::ComparisonRow& RowIn(const Message& field) {
+  if (field.GetDescriptor() == v1::InputDifference::descriptor()) {
+    return static_cast<const v1::InputDifference&>(field).row();
+  }
+  return static_cast<const v1::ComparisonRow&>(field);
+}
+
 void KeepFirsts(const v1::Comparison& from, v1::Comparison& to) {
   const auto& reflection = *to.GetReflection();
-  for (const char* name : kFirsts) {
-    const FieldDescriptor* field = to.GetDescriptor()->FindFieldByName(name);
-    if (!reflection.HasField(from, field)) continue;
-    const auto row_of = [&](const v1::Comparison& of) -> const auto& {
-      return static_cast<const v1::ComparisonRow&>(
-          reflection.GetMessage(of, field));
-    };
-    if (!reflection.HasField(to, field) || IsBefore(row_of(from), row_of(to))) {
-      reflection.MutableMessage(&to, field)->CopyFrom(row_of(from));
-    }
-  }
-  if (from.has_input_difference() &&
-      (!to.has_input_difference() ||
-       IsBefore(from.input_difference().row(), to.input_difference().row()))) {
-    *to.mutable_input_difference() = from.input_difference();
-  }
+  ForEachField(
+      {v1::FIRST_ROW}, [&](const FieldDescriptor& field, v1::MergeRule) {
+        if (!reflection.HasField(from, &field)) return;
+        const Message& first = reflection.GetMessage(from, &field);
+        if (!reflection.HasField(to, &field) ||
+            IsBefore(RowIn(first), RowIn(reflection.GetMessage(to, &field)))) {
+          reflection.MutableMessage(&to, &field)->CopyFrom(first);
+        }
+      });
 }
 
 bool IsKnownMaker(const v1::Maker& maker) {
@@ -470,13 +457,14 @@ void KeepIdleRules(const v1::Comparison& from, v1::Comparison& to) {
 }  // namespace
 
 bool NeedsHeldRanks(const std::vector<Part>& comparisons) {
-  return std::any_of(
-      std::begin(kRunCounts), std::end(kRunCounts), [&](const RunCount& count) {
-        return std::count_if(comparisons.begin(), comparisons.end(),
-                             [&count](const Part& part) {
-                               return CountIn(part, count) != 0;
-                             }) > 1;
-      });
+  bool needed = false;
+  ForEachField(kRunRules, [&](const FieldDescriptor& count, v1::MergeRule) {
+    const auto counting = std::count_if(
+        comparisons.begin(), comparisons.end(),
+        [&count](const Part& part) { return CountIn(part, count) != 0; });
+    needed = needed || counting > 1;
+  });
+  return needed;
 }
 
 void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
@@ -516,7 +504,10 @@ void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
     out.set_may_diverge_before(out.may_diverge_before() ||
                                from.may_diverge_before());
   }
-  for (const RunCount& count : kRunCounts) AddCountsOfRun(parts, count, out);
+  ForEachField(kRunRules,
+               [&](const FieldDescriptor& count, v1::MergeRule rule) {
+                 AddCountOfRun(parts, count, rule, out);
+               });
   MergeFilterRanks(all, out);
   MergeDivergences(all, out);
   out.set_partial(IsPartial(out));

@@ -17,32 +17,8 @@ from msitd.fleet.groups import Numbers, Places, merged
 from msitd.fleet.orders import CompareOrder, Failure, Part, Place
 from msitd.fleet.tolerances import Tolerances
 from msitd.query.errors import code_number
-from msitd.query.messages import message_class
+from msitd.query.messages import merge_rules, message_class
 
-# Fields of a Comparison that hold the first row of a kind, by token and
-# execution order.
-_FIRSTS = (
-    "first_inequality",
-    "first_non_finite",
-    "first_unmatched",
-    "first_skipped",
-    "first_not_compared",
-    "first_both_non_finite",
-)
-# Properties of the runs as a whole, which are the same in each part.
-_OF_RUNS = frozenset(
-    {
-        "golden_conflict_count",
-        "target_conflict_count",
-        "golden_left_out_count",
-        "target_left_out_count",
-        "golden_not_recorded_count",
-        "target_not_recorded_count",
-    }
-)
-# Numbers that are no sums: of a row, of a store that keeps no part, and of makers, which
-# show only in all parts together.
-_NO_COUNTS = frozenset({"first_hopeless_row", "stored_size_bytes", "more_makers_count"})
 _TEXTS_MAX = 64
 _NONE = -1
 # States of a Comparison.
@@ -58,7 +34,8 @@ _ERROR_CODES = (
 _LOSSES = ("golden_losses", "target_losses")
 _FAILURES_NAMED = 4
 
-_Row = tuple[Any, Place]
+# A ComparisonRow, or an InputDifference, with the place of its row.
+_First = tuple[Any, Place]
 
 
 @dataclass
@@ -96,18 +73,13 @@ class Merge:
         self._out = message_class("msitd.v1.Comparison")()
         self._out.CopyFrom(frame)
         self._failing_rows_max = failing_rows_max
-        self._counts = [
-            field.name
-            for field in self._out.DESCRIPTOR.fields
-            if field.cpp_type == field.CPPTYPE_INT64
-            and field.name not in _NO_COUNTS | _OF_RUNS
-        ]
+        # Properties of the runs are those of the frame.
+        self._counts = _fields_with("SUM")
+        self._first_names = _fields_with("FIRST_ROW")
         for name in self._counts:
             setattr(self._out, name, 0)
-        self._out.stored_size_bytes = 0
         self._parts: list[tuple[CompareOrder, bytes]] = []
-        self._firsts: dict[str, _Row] = {}
-        self._input_difference: tuple[Any, Place] | None = None
+        self._firsts: dict[str, _First] = {}
         self._tolerances = Tolerances()
         self._hopeless: Place | None = None
         self._hints: dict[str, Place] = {}
@@ -135,11 +107,9 @@ class Merge:
         for name in self._counts:
             setattr(self._out, name, getattr(self._out, name) + getattr(header, name))
         self._add_losses(header)
-        for name in _FIRSTS:
+        for name in self._first_names:
             if header.HasField(name):
                 self._offer_first(name, getattr(header, name), places)
-        if header.HasField("input_difference"):
-            self._offer_difference(header.input_difference, places)
         self._tolerances.add(header.required_tolerances, places)
         if header.first_hopeless_row != _NONE:
             place = places.of(header.first_hopeless_row)
@@ -227,13 +197,9 @@ class Merge:
         wanted = {place[:2] for place in self._places()}
         numbers = self._number(wanted, see_group)
         out = self._out
-        for name, (row, place) in self._firsts.items():
-            getattr(out, name).CopyFrom(row)
-            getattr(out, name).row = numbers.of(place)
-        if self._input_difference is not None:
-            difference, place = self._input_difference
-            out.input_difference.CopyFrom(difference)
-            out.input_difference.row.row = numbers.of(place)
+        for name, (first, place) in self._firsts.items():
+            getattr(out, name).CopyFrom(first)
+            _row_in(getattr(out, name)).row = numbers.of(place)
         self._tolerances.write(out, numbers)
         out.first_hopeless_row = (
             _NONE if self._hopeless is None else numbers.of(self._hopeless)
@@ -283,19 +249,11 @@ class Merge:
         """The parts that are missing."""
         return self._failures
 
-    def _offer_first(self, name: str, row: Any, places: Places) -> None:
-        place = places.of(row.row)
+    def _offer_first(self, name: str, first: Any, places: Places) -> None:
+        place = places.of(_row_in(first).row)
         before = self._firsts.get(name)
-        if before is None or _order_of(row, place) < _order_of(*before):
-            self._firsts[name] = (row, place)
-
-    def _offer_difference(self, difference: Any, places: Places) -> None:
-        place = places.of(difference.row.row)
-        before = self._input_difference
-        if before is None or _order_of(difference.row, place) < _order_of(
-            before[0].row, before[1]
-        ):
-            self._input_difference = (difference, place)
+        if before is None or _order_of(first, place) < _order_of(*before):
+            self._firsts[name] = (first, place)
 
     def _keep_failing(self, place: Place, data: bytes) -> None:
         kept = (_Backwards(place), data)
@@ -332,7 +290,7 @@ class Merge:
         """
         if self._ordered is None or self._ordered.header.makers or self._made is None:
             return self._ordered
-        difference = self._input_difference
+        difference = self._firsts.get("input_difference")
         token = _first_made(self._made)[0]
         if difference is not None and difference[0].row.token <= token:
             return self._ordered
@@ -355,8 +313,6 @@ class Merge:
         out += [kept.place for kept, _ in self._failing]
         if self._hopeless is not None:
             out.append(self._hopeless)
-        if self._input_difference is not None:
-            out.append(self._input_difference[1])
         if self._ordered is not None:
             out += [self._ordered.places.of(row.row) for row in self._order_rows()]
         made = self._makers_from()
@@ -452,5 +408,18 @@ class _Backwards:
         return other.place < self.place
 
 
-def _order_of(row: Any, place: Place) -> tuple[int, int, int, Place]:
+def _fields_with(rule: str) -> list[str]:
+    """The fields of a Comparison that have a merge rule."""
+    rules = merge_rules("msitd.v1.Comparison")
+    return [name for name, its_rule in rules.items() if its_rule == rule]
+
+
+def _row_in(first: Any) -> Any:
+    """The row in a field with the rule FIRST_ROW."""
+    is_row = first.DESCRIPTOR.name == "ComparisonRow"
+    return first if is_row else first.row
+
+
+def _order_of(first: Any, place: Place) -> tuple[int, int, int, Place]:
+    row = _row_in(first)
     return row.token, row.sequence, row.rank, place

@@ -76,6 +76,28 @@ def message_class(name: str) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
 
+@functools.cache
+def merge_rules(name: str) -> dict[str, str]:
+    """Returns the rule, such as `SUM`, of each field of a message that has one.
+
+    See `MergeRule` in protos/msitd/v1/merge_rule.proto.
+    """
+    from google.protobuf import descriptor_pb2
+
+    rule = _pool().FindExtensionByName("msitd.v1.merge_rule")
+    # Options are parsed with the class that knows the extensions of this pool.
+    options_class = message_class("google.protobuf.FieldOptions")
+    message = descriptor_pb2.DescriptorProto()
+    message_class(name).DESCRIPTOR.CopyToProto(message)
+    out = {}
+    for field in message.field:
+        options = options_class.FromString(field.options.SerializeToString())
+        number = options.Extensions[rule]
+        if number != 0:
+            out[field.name] = rule.enum_type.values_by_number[number].name
+    return out
+
+
 def new(name: str, /, **fields: Any) -> Any:
     """Creates a message of msitd.v1.
 

@@ -6,6 +6,7 @@
 
 #include "client/ask/fanout/merge.h"
 #include "client/ask/fanout/rank_set.h"
+#include "msitd/v1/merge_rule.pb.h"
 
 namespace msitd::ask {
 namespace {
@@ -319,30 +320,19 @@ TEST(MergeComparisonsTest, WhatHooksDidNotRecordIsThatOfTheRanksAskedFor) {
   EXPECT_EQ(all.filter().ranks_size(), 2);
 }
 
-// New numeric fields of Comparison are summed, unless the merge handles them
-// specially.
-TEST(MergeComparisonsTest, EveryWholeNumberIsKnownToAddUpOrNotTo) {
-  const std::set<std::string> added = {
-      "pass_count", "fail_count", "unmatched_count", "skipped_count",
-      "total_count", "read_bytes", "watched_count", "hopeless_count",
-      "for_want_of_ranks_count", "allowed_unmatched_count",
-      "layout_hint_row_count", "sampled_count", "both_non_finite_count",
-      "statistics_count", "statistics_in_part_count", "unread_count",
-      // Fields that each node reports about what it stores and does not
-      // compare.
-      "stored_size_bytes", "not_compared_count", "flipped_count",
-      "explained_count"};
-  const std::set<std::string> others = {
-      "first_hopeless_row",        "golden_conflict_count",
-      "target_conflict_count",     "golden_left_out_count",
-      "target_left_out_count",     "golden_not_recorded_count",
-      "target_not_recorded_count", "more_makers_count"};
+// A new number of Comparison needs a rule, unless other fields of all parts
+// together determine it.
+TEST(MergeComparisonsTest, EveryWholeNumberHasARule) {
+  const std::set<std::string> derived = {"first_hopeless_row",
+                                         "more_makers_count"};
   v1::Comparison one = OfRank(0);
   const auto& type = *v1::Comparison::descriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const auto* field = type.field(i);
     if (field->cpp_type() != field->CPPTYPE_INT64) continue;
-    EXPECT_EQ(added.contains(field->name()) + others.contains(field->name()), 1)
+    const v1::MergeRule rule = field->options().GetExtension(v1::merge_rule);
+    EXPECT_NE(rule == v1::MERGE_RULE_UNSPECIFIED,
+              !derived.contains(field->name()))
         << field->name();
     one.GetReflection()->SetInt64(&one, field, 5);
   }
@@ -352,8 +342,9 @@ TEST(MergeComparisonsTest, EveryWholeNumberIsKnownToAddUpOrNotTo) {
   for (int i = 0; i < type.field_count(); ++i) {
     const auto* field = type.field(i);
     if (field->cpp_type() != field->CPPTYPE_INT64) continue;
+    const v1::MergeRule rule = field->options().GetExtension(v1::merge_rule);
     EXPECT_EQ(all.GetReflection()->GetInt64(all, field),
-              added.contains(field->name()) ? 10 : 5)
+              rule == v1::SUM ? 10 : 5)
         << field->name();
   }
 }
