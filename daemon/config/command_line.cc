@@ -29,15 +29,16 @@ std::string FlagOf(std::string_view key) {
 void AddFlags(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", fmt::format("msitd {}", Version()));
   app.add_option("--config", flags.config_file,
-                 "TOML file with the keys below, '-' spelled '_'; flags win")
+                 "TOML file with the keys below, with '_' instead of '-'. "
+                 "Flags override it")
       ->option_text("FILE");
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration as TOML and exit");
   app.add_flag("--recover", flags.recovers,
-               "Open a store whose index is damaged, for reading only: nothing "
-               "in the data directory is changed. A temporary index is made "
-               "in $TMPDIR, or /tmp, from the segments and what is left of the "
-               "old index. To repair the store, run msitd-inspect rebuild");
+               "Open a store with a damaged index read-only, without changes "
+               "to the data directory. A temporary index is built in $TMPDIR "
+               "or /tmp from the segments and the rest of the old index. To "
+               "repair the store, run msitd-inspect rebuild");
   for (const KeyHelp& key : Keys()) {
     app.add_option(FlagOf(key.key), flags.values[key.key],
                    std::string(key.help))
@@ -75,8 +76,7 @@ std::string_view Version() { return MSITD_VERSION; }
 absl::StatusOr<CommandLine> ParseCommandLine(int argc,
                                              const char* const* argv) {
   CLI::App app(
-      "Stores tensors that the ranks of a job stream to it, and compares "
-      "runs.",
+      "Stores the tensors that ranks of a job send to it, and compares runs.",
       "msitd");
   Flags flags;
   AddFlags(app, flags);

@@ -60,133 +60,143 @@ using C = DaemonConfig;
 
 // Same order as deploy/config/msitd.toml.
 const Key kKeys[] = {
-    {"data_dir", TextKey{&C::data_dir}, "Directory of segments and index"},
-    {"socket_dir", TextKey{&C::socket_dir}, "Directory of the Unix socket"},
+    {"data_dir", TextKey{&C::data_dir},
+     "Directory of the segments and the index"},
+    {"socket_dir", TextKey{&C::socket_dir}, "Directory of the Unix sockets"},
     {"listen", ListKey{&C::listen},
-     "host:port to listen on, repeatable; port 0 is any free one; 'none' "
-     "leaves the Unix socket alone"},
+     "TCP address to listen on, as host:port; repeatable. Port 0 selects a "
+     "free port. 'none' listens only on the Unix socket"},
     {"log_level", ChoiceKey{&C::log_level, kLogLevels},
-     "debug, info, warn or error"},
+     "Minimum severity of log lines: debug, info, warn or error"},
     {"log_format", ChoiceKey{&C::log_format, kLogFormats},
-     "text, or json: an object a line"},
+     "Format of log lines: text, or json for one object per line"},
     {"metrics_listen", TextKey{&C::metrics_listen},
-     "host:port of this machine, or path of a Unix socket, where "
-     "GET /metrics is answered; empty for none"},
-    {"tls_cert", TextKey{&C::tls_cert}, "Certificate chain of TCP, PEM"},
-    {"tls_key", TextKey{&C::tls_key}, "Private key of TCP, PEM"},
+     "Address at which Prometheus scrapes GET /metrics: host:port on this "
+     "machine, or the path of a Unix socket. Empty: metrics are not served"},
+    {"tls_cert", TextKey{&C::tls_cert}, "Certificate chain for TLS, PEM"},
+    {"tls_key", TextKey{&C::tls_key}, "Private key of tls_cert, PEM"},
     {"tls_client_ca", TextKey{&C::tls_client_ca},
-     "CA that the certificates of clients must come from, PEM"},
+     "CA that must have signed the certificates of clients, PEM"},
     {"peers", ListKey{&C::peers},
-     "Daemon whose runs may be compared with those of this one, host:port or "
-     "unix:PATH, repeatable"},
+     "Other daemon whose runs can be compared with runs of this daemon: "
+     "host:port or unix:PATH; repeatable"},
     {"peer_ca_file", TextKey{&C::peer_ca_file},
-     "CA that the certificates of peers must come from, PEM"},
+     "CA that must have signed the certificates of peers, PEM"},
     {"peer_certificate_file", TextKey{&C::peer_certificate_file},
-     "Certificate chain to show to peers, PEM"},
+     "Certificate chain that identifies this daemon to its peers, PEM"},
     {"peer_key_file", TextKey{&C::peer_key_file},
-     "Private key of that certificate, PEM"},
+     "Private key of peer_certificate_file, PEM"},
     {"peer_timeout_ms", NumberKey{&C::peer_timeout_ms, 100, 3'600'000},
-     "How long a peer may say nothing or be out of reach"},
+     "How long a peer may be silent or unreachable before a comparison fails"},
     {"unix_role", ChoiceKey{&C::unix_role, kRoles},
-     "Role of callers over the Unix sockets: none, reader, writer or admin"},
+     "Role of callers on the Unix sockets: none, reader, writer or admin"},
     {"loopback_role", ChoiceKey{&C::loopback_role, kRoles},
-     "Role of callers from this machine over TCP without TLS"},
+     "Role of callers on this machine over TCP without TLS"},
     {"tls_role", ChoiceKey{&C::tls_role, kRoles},
-     "Role of callers over TLS whose certificate has no role of its own"},
+     "Role of callers over TLS without a higher role"},
     {"admin_groups", ListKey{&C::admin_groups},
-     "Groups whose members are admins, repeatable"},
+     "Groups whose members are admins; repeatable"},
     {"writer_groups", ListKey{&C::writer_groups},
-     "Groups whose members are writers, repeatable"},
+     "Groups whose members are writers; repeatable"},
     {"reader_groups", ListKey{&C::reader_groups},
-     "Groups whose members are readers, repeatable"},
+     "Groups whose members are readers; repeatable"},
     {"admin_certificates", ListKey{&C::admin_certificates},
-     "Names in certificates of admins, with * and ?, repeatable"},
+     "Names in certificates of admins, with * and ? as wildcards; repeatable"},
     {"writer_certificates", ListKey{&C::writer_certificates},
-     "Names in certificates of writers, with * and ?, repeatable"},
+     "Names in certificates of writers, with * and ? as wildcards; repeatable"},
     {"reader_certificates", ListKey{&C::reader_certificates},
-     "Names in certificates of readers, with * and ?, repeatable"},
+     "Names in certificates of readers, with * and ? as wildcards; repeatable"},
     {"caller_calls_per_s", NumberKey{&C::caller_calls_per_s, 0, 1'000'000'000},
-     "Calls that each caller may begin in a second; 0 is no bound"},
+     "Maximum number of calls per second that one caller may begin; 0 means "
+     "unlimited"},
     {"audit_file", TextKey{&C::audit_file},
-     "File that tells who read bytes, changed something or was refused; empty "
-     "for none"},
+     "Audit log: one line of JSON for each call that read bytes, changed "
+     "something or was rejected. Empty: no audit log"},
     {"digest_threads", NumberKey{&C::digest_threads, 1, 256},
-     "Threads that take summaries and hashes"},
+     "Number of threads that compute summaries and hashes"},
     {"query_threads", NumberKey{&C::query_threads, 1, 256},
-     "Threads that answer queries; half as many more reduce"},
+     "Number of threads that answer queries. Half as many additional threads "
+     "run reductions"},
     {"query_queue_max", NumberKey{&C::query_queue_max, 1, 1'000'000},
-     "Requests that may wait for a query thread"},
+     "Maximum number of requests that wait for a query thread"},
     {"comparison_threads", NumberKey{&C::comparison_threads, 1, 256},
-     "Comparisons that run at a time"},
+     "Number of comparisons that run at the same time"},
     {"max_streams", NumberKey{&C::max_streams, 1, 65'536},
-     "Streams of producers that may be open"},
+     "Maximum number of open producer streams"},
     {"stream_window_bytes",
      NumberKey{&C::stream_window_bytes, 8 * kMiB, 64 * kGiB},
-     "Uncommitted bytes at which a stream is told to wait"},
+     "Uncommitted bytes of one stream at which its producer has to wait"},
     {"shared_memory", BoolKey{&C::shared_memory},
-     "Take chunks of local ranks out of memory that they share"},
+     "Receive the chunks of local ranks through memory that they share with "
+     "the daemon"},
     {"ring_bytes_max", NumberKey{&C::ring_bytes_max, 16 * kMiB, kGiB},
-     "Largest memory that one rank may share"},
+     "Maximum size of the memory that one rank shares"},
     {"ingest_buffer_bytes",
      NumberKey{&C::ingest_buffer_bytes, 16 * kMiB, 1024 * kGiB},
-     "Memory for chunks that came over gRPC"},
+     "Memory for chunks that arrive over gRPC"},
     {"commit_interval_ms", NumberKey{&C::commit_interval_ms, 0, 60'000},
-     "How long a chunk may wait for others to share its sync"},
+     "How long a chunk may wait to share its sync to disk with others"},
     {"segment_bytes", NumberKey{&C::segment_bytes, 16 * kMiB, 1024 * kGiB},
-     "Size at which a segment is sealed"},
+     "Size at which a segment is sealed and the next one is created"},
     {"direct_io", BoolKey{&C::direct_io},
-     "Write segments with O_DIRECT where the file system can"},
+     "Write segments with O_DIRECT if the file system supports it"},
     {"durable", BoolKey{&C::durable},
-     "Wait for the disk; false only for a store that goes with the program "
-     "that made it"},
+     "Wait for the disk before a chunk is acknowledged. Use false only for a "
+     "store that is discarded when the program that created it ends"},
     {"index_write_buffer_bytes",
      NumberKey{&C::index_write_buffer_bytes, kMiB, 64 * kGiB},
      "Memory for index entries that are not on disk yet"},
     {"index_cache_bytes", NumberKey{&C::index_cache_bytes, kMiB, 1024 * kGiB},
      "Memory for the block cache of the index"},
     {"retain_disk_bytes", NumberKey{&C::retain_disk_bytes, 0, kPiB},
-     "Disk that segments and the index may take, without comparisons; the "
-     "oldest bytes go; 0 is no limit"},
+     "Maximum disk space of the segments and the index, without comparisons. "
+     "Beyond it, the oldest bytes of tensors expire. 0 means unlimited"},
     {"retain_disk_free_bytes", NumberKey{&C::retain_disk_free_bytes, 0, kPiB},
-     "Disk to leave free; the oldest bytes go; 0 is none"},
+     "Disk space that stays free. Below it, the oldest bytes of tensors "
+     "expire. 0 means unlimited"},
     {"retain_run_bytes", NumberKey{&C::retain_run_bytes, 0, kPiB},
-     "Bytes of tensors that each run keeps; 0 is no limit"},
+     "Maximum bytes of tensors that each run keeps; 0 means unlimited"},
     {"retain_age_s", NumberKey{&C::retain_age_s, 0, 1'000'000'000},
-     "Seconds that bytes of tensors are kept; 0 is no limit"},
+     "Maximum age of bytes of tensors in seconds; 0 means unlimited"},
     {"retain_tokens", NumberKey{&C::retain_tokens, 0, int64_t{1} << 40},
-     "Tokens of which each run keeps bytes; 0 is no limit"},
+     "Maximum number of tokens of which each run keeps bytes, the highest "
+     "first; 0 means unlimited"},
     {"retain_disk_margin_percent",
      NumberKey{&C::retain_disk_margin_percent, 0, 50},
-     "How far behind a limit of the disk bytes go once it is passed"},
+     "Once a disk limit is exceeded, free space down to this percentage below "
+     "it"},
     {"retain_comparison_bytes", NumberKey{&C::retain_comparison_bytes, 0, kPiB},
-     "Bytes of all comparisons, before compression; the oldest of the same "
-     "owner go; 0 is no limit"},
+     "Maximum bytes of all comparisons, before compression. Beyond it, the "
+     "owner's oldest comparisons are removed. 0 means unlimited"},
     {"retain_comparison_age_s",
      NumberKey{&C::retain_comparison_age_s, 0, 1'000'000'000},
-     "Seconds that comparisons are kept; 0 is no limit"},
+     "Maximum age of comparisons in seconds; 0 means unlimited"},
     {"share_equal_bytes", BoolKey{&C::share_equal_bytes},
-     "Keep equal bytes of a run once"},
+     "Store equal bytes of a run once"},
     {"archives", ListKey{&C::archives},
-     "Archives that may be read and written, with what lies below them: "
-     "file:///DIR or s3://BUCKET/PREFIX, repeatable"},
+     "Archive that may be read and written, with everything below it: "
+     "file:///DIR or s3://BUCKET/PREFIX; repeatable"},
     {"archive_url", TextKey{&C::archive_url},
-     "Archive that each run goes to once it is sealed; empty for none"},
+     "Archive to which each run is copied after it is sealed. Empty: runs are "
+     "not archived automatically"},
     {"archive_s3_endpoint", TextKey{&C::archive_s3_endpoint},
-     "Server of s3:// archives: https://HOST[:PORT], or http:// of this "
+     "Server of s3:// archives: https://HOST[:PORT], or http:// on this "
      "machine"},
     {"archive_s3_region", TextKey{&C::archive_s3_region},
-     "Region that requests to that server are signed for"},
+     "Region for which requests to that server are signed"},
     {"archive_s3_ca_file", TextKey{&C::archive_s3_ca_file},
-     "CA that the certificate of that server must come from, PEM; empty for "
-     "those of the system"},
+     "CA that must have signed the certificate of that server, PEM. Empty: the "
+     "CAs that the system trusts"},
     {"archive_credentials_file", TextKey{&C::archive_credentials_file},
-     "File with the key for that server; empty for the environment"},
+     "File with the access key for that server. Empty: the key is read from "
+     "the environment"},
     {"verify_bytes_per_s", NumberKey{&C::verify_bytes_per_s, 0, kGiB},
-     "Stored bytes to read again and check in a second; 0 checks nothing"},
+     "Rate at which stored bytes are read again and compared with their "
+     "hashes; 0 disables the verification"},
     {"verify_interval_s", NumberKey{&C::verify_interval_s, 0, 1'000'000'000},
-     "Seconds from the end of such a round over the store to the next"},
+     "Pause in seconds between two rounds of verification over the store"},
     {"nice", NumberKey{&C::nice, 0, 19},
-     "Niceness of the daemon's threads; 0 leaves it as it is"},
+     "Niceness of the daemon's threads; 0 leaves it unchanged"},
     {"ingest_nice", NumberKey{&C::ingest_nice, 0, 19},
      "Niceness of the threads that digest and write chunks, if it is higher"},
     {"drain_timeout_ms", NumberKey{&C::drain_timeout_ms, 0, 3'600'000},
@@ -215,7 +225,7 @@ std::string SetChoice(const ChoiceKey& key, const std::string& value,
                       C& config) {
   if (std::find(key.choices.begin(), key.choices.end(), value) ==
       key.choices.end()) {
-    return fmt::format("'{}' is none of {}", value,
+    return fmt::format("'{}' is not one of {}", value,
                        fmt::join(key.choices, ", "));
   }
   config.*key.field = value;
@@ -265,7 +275,7 @@ struct TomlSetter {
     std::vector<std::string> out;
     for (const toml::node& element : *array) {
       const auto* value = element.as_string();
-      if (value == nullptr) return "has an element that is no string";
+      if (value == nullptr) return "has an element that is not a string";
       out.push_back(value->get());
     }
     config.*key.field = std::move(out);
@@ -351,12 +361,12 @@ absl::Status ValidateListen(const C& config) {
     if (!address->is_loopback && config.tls_cert.empty()) {
       return Invalid("listen",
                      fmt::format("'{}' is reachable from other machines, which "
-                                 "needs tls_cert and tls_key",
+                                 "requires tls_cert and tls_key",
                                  text));
     }
     if (!address->is_plain_loopback && config.tls_cert.empty()) {
       return Invalid("listen",
-                     fmt::format("'{}': without tls_cert and tls_key, take "
+                     fmt::format("'{}': without tls_cert and tls_key, use "
                                  "127.0.0.1, [::1] or localhost",
                                  text));
     }
@@ -368,13 +378,15 @@ absl::Status ValidatePeers(const C& config) {
   constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
   constexpr std::string_view kUnix = "unix:";
   if (config.peer_certificate_file.empty() != config.peer_key_file.empty()) {
-    return Invalid(config.peer_key_file.empty() ? "peer_certificate_file"
-                                                : "peer_key_file",
-                   "peer_certificate_file and peer_key_file come together");
+    return Invalid(
+        config.peer_key_file.empty() ? "peer_certificate_file"
+                                     : "peer_key_file",
+        "peer_certificate_file and peer_key_file must be set together");
   }
   if (!config.peer_certificate_file.empty() && config.peer_ca_file.empty()) {
-    return Invalid("peer_certificate_file",
-                   "needs peer_ca_file: nobody checks the peer");
+    return Invalid(
+        "peer_certificate_file",
+        "requires peer_ca_file, without which the peer is not verified");
   }
   for (const std::string& peer : config.peers) {
     if (peer.starts_with(kUnix)) {
@@ -406,9 +418,10 @@ absl::Status ValidateMetricsListen(const std::string& text) {
   if (text.empty()) return absl::OkStatus();
   if (text.front() == '/') {
     if (text.size() <= kSocketPathMax) return absl::OkStatus();
-    return Invalid("metrics_listen",
-                   fmt::format("'{}' has {} bytes, a socket path at most {}",
-                               text, text.size(), kSocketPathMax));
+    return Invalid(
+        "metrics_listen",
+        fmt::format("'{}' has {} bytes; a socket path has at most {}", text,
+                    text.size(), kSocketPathMax));
   }
   const auto address = ParseListenAddress(text);
   if (!address.ok()) {
@@ -491,23 +504,26 @@ absl::Status Validate(const DaemonConfig& config) {
   constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
   if (const std::string path = config.IngestSocketPath();
       path.size() > kSocketPathMax) {
-    return Invalid("socket_dir",
-                   fmt::format("'{}' has {} bytes, a socket path at most {}",
-                               path, path.size(), kSocketPathMax));
+    return Invalid(
+        "socket_dir",
+        fmt::format("'{}' has {} bytes; a socket path has at most {}", path,
+                    path.size(), kSocketPathMax));
   }
   if (config.tls_cert.empty() != config.tls_key.empty()) {
     return Invalid(config.tls_cert.empty() ? "tls_key" : "tls_cert",
-                   "tls_cert and tls_key come together");
+                   "tls_cert and tls_key must be set together");
   }
   if (!config.tls_client_ca.empty() && config.tls_cert.empty()) {
-    return Invalid("tls_client_ca", "needs tls_cert and tls_key");
+    return Invalid("tls_client_ca", "requires tls_cert and tls_key");
   }
   for (const auto& [key, names] :
        {std::pair("admin_certificates", &config.admin_certificates),
         std::pair("writer_certificates", &config.writer_certificates),
         std::pair("reader_certificates", &config.reader_certificates)}) {
     if (!names->empty() && config.tls_client_ca.empty()) {
-      return Invalid(key, "needs tls_client_ca: nobody checks certificates");
+      return Invalid(key,
+                     "requires tls_client_ca, without which certificates are "
+                     "not verified");
     }
   }
   MSITD_RETURN_IF_ERROR(ValidatePeers(config));

@@ -15,8 +15,8 @@ struct ListenAddress {
   uint16_t port = 0;
 
   // True if only this machine can reach the address. A host name other than
-  // `localhost` counts as reachable from other machines, whatever it resolves
-  // to.
+  // `localhost` counts as reachable from other machines, even if it resolves to
+  // a loopback address.
   bool is_loopback = false;
 
   // True if plain TCP may be served at this address: 127.0.0.1, [::1] or

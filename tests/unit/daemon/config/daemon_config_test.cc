@@ -63,9 +63,9 @@ TEST(DaemonConfigTest, ErrorsNameTheFileThePlaceAndTheProblem) {
       {"listen = 'x:1'",
        "f.toml:1:1: listen: is of type string, expected an array of strings"},
       {"listen = ['127.0.0.1:1', 5]",
-       "f.toml:1:1: listen: has an element that is no string"},
+       "f.toml:1:1: listen: has an element that is not a string"},
       {"log_level = 'loud'",
-       "f.toml:1:1: log_level: 'loud' is none of debug, info, warn, error"},
+       "f.toml:1:1: log_level: 'loud' is not one of debug, info, warn, error"},
       {"[tls]\ncert = 'x'", "f.toml:1:2: tls: no such key"},
       {"data_dir = ''", "data_dir: is empty"},
       {"socket_dir = ''", "socket_dir: is empty"},
@@ -74,11 +74,14 @@ TEST(DaemonConfigTest, ErrorsNameTheFileThePlaceAndTheProblem) {
       {"listen = ['127.0.0.1:70000']",
        "listen: '127.0.0.1:70000' is not host:port or [ipv6]:port"},
       {"listen = ['0.0.0.0:7741']",
-       "listen: '0.0.0.0:7741' is reachable from other machines, which needs "
-       "tls_cert and tls_key"},
-      {"tls_cert = 'c.pem'", "tls_cert: tls_cert and tls_key come together"},
-      {"tls_key = 'k.pem'", "tls_key: tls_cert and tls_key come together"},
-      {"tls_client_ca = 'a.pem'", "tls_client_ca: needs tls_cert and tls_key"},
+       "listen: '0.0.0.0:7741' is reachable from other machines, which "
+       "requires tls_cert and tls_key"},
+      {"tls_cert = 'c.pem'",
+       "tls_cert: tls_cert and tls_key must be set together"},
+      {"tls_key = 'k.pem'",
+       "tls_key: tls_cert and tls_key must be set together"},
+      {"tls_client_ca = 'a.pem'",
+       "tls_client_ca: requires tls_cert and tls_key"},
       {"peers = ['node1:7741']",
        "peers: 'node1:7741' is on another machine, which needs peer_ca_file"},
       {"peers = ['127.0.0.1:0']", "peers: '127.0.0.1:0' has no port"},
@@ -86,9 +89,11 @@ TEST(DaemonConfigTest, ErrorsNameTheFileThePlaceAndTheProblem) {
       {"peers = ['unix:run.sock']",
        "peers: 'unix:run.sock' has no absolute path of at most 107 bytes"},
       {"peer_key_file = 'k.pem'",
-       "peer_key_file: peer_certificate_file and peer_key_file come together"},
+       "peer_key_file: peer_certificate_file and peer_key_file must be set "
+       "together"},
       {"peer_certificate_file = 'c.pem'\npeer_key_file = 'k.pem'",
-       "peer_certificate_file: needs peer_ca_file: nobody checks the peer"},
+       "peer_certificate_file: requires peer_ca_file, without which the peer "
+       "is not verified"},
       {"peer_timeout_ms = 5",
        "f.toml:1:1: peer_timeout_ms: 5 is not in 100..3600000"},
   };
@@ -191,7 +196,7 @@ TEST(CommandLineTest, ErrorsNameTheFlag) {
   EXPECT_EQ(FlagError({"--direct-io", "1"}),
             "--direct-io: '1' is not true or false");
   EXPECT_EQ(FlagError({"--log-level", "loud"}),
-            "--log-level: 'loud' is none of debug, info, warn, error");
+            "--log-level: 'loud' is not one of debug, info, warn, error");
   EXPECT_THAT(FlagError({"--no-such-flag", "1"}), HasSubstr("no-such-flag"));
   EXPECT_THAT(FlagError({"--max-streams"}), HasSubstr("max-streams"));
   EXPECT_THAT(FlagError({"stray"}), HasSubstr("stray"));
