@@ -63,7 +63,7 @@ class Capture {
         ftruncate(memory_.get(), kOutputBytesMax) != 0 ||
         fcntl(memory_.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) != 0 ||
         dup2(memory_.get(), fd_) < 0) {
-      return SystemError("memory for what commands print");
+      return SystemError("memory for the output of commands");
     }
     return {};
   }
@@ -103,10 +103,8 @@ class Lines {
     size_t end = read_.find('\n');
     while (end == std::string::npos) {
       if (read_.size() > kLineBytesMax) {
-        return ask::LocalError(
-            fmt::format("a line of the batch has more than {} "
-                        "bytes",
-                        kLineBytesMax));
+        return ask::LocalError(fmt::format(
+            "a line of the batch is longer than {} bytes", kLineBytesMax));
       }
       char buffer[kReadBytes];
       const ssize_t count = read(fd_.get(), buffer, sizeof(buffer));
@@ -168,7 +166,8 @@ ask::Outcome RunLines(Invocation& invocation, Lines& lines,
     } else {
       answer["exit_code"] = ask::kExitUsage;
       answer["stdout"] = "";
-      answer["stderr"] = "msitctl batch: the line is no JSON array of texts\n";
+      answer["stderr"] =
+          "msitctl batch: the line is not a JSON array of strings\n";
     }
     answers.Write(answer.dump(-1, ' ', false, Json::error_handler_t::replace) +
                   "\n");
@@ -204,10 +203,9 @@ void AddBatchCommand(CommandLine& line) {
   line.AddVerb(
       line.app(),
       {.name = "batch",
-       .summary = "Runs commands that come by stdin, so that a program which "
-                  "has many does not start msitctl for each. A line is a JSON "
-                  "array of the words behind msitctl; for each one a line is "
-                  "printed: an object of exit_code, stdout and stderr.",
+       .summary = "Run many commands in one process. Each line of stdin is a "
+                  "JSON array of the words after msitctl. For each, a line is "
+                  "printed: a JSON object with exit_code, stdout and stderr.",
        .examples = "msitctl batch",
        .rpcs = ""},
       RunBatch);

@@ -130,7 +130,7 @@ std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
 
 CommandLine::CommandLine() : app_("", "msitctl") {
   app_.description(
-      "Lists, reads and compares the tensors that a msitd daemon holds.");
+      "Lists, reads and compares the tensors that a msitd daemon stores.");
   app_.footer(
       "Example:\n"
       "  msitctl run list\n"
@@ -154,26 +154,27 @@ CommandLine::CommandLine() : app_("", "msitctl") {
 }
 
 void CommandLine::AddGlobalFlags() {
-  app_.add_option(
-          "--endpoint", globals_.endpoint,
-          "HOST:PORT, unix:PATH or /PATH; default unix:/run/msitd/msitd.sock "
-          "if it is there, else 127.0.0.1:7741 [MSITCTL_ENDPOINT]")
+  app_.add_option("--endpoint", globals_.endpoint,
+                  "Address of the daemon: HOST:PORT, unix:PATH or /PATH. "
+                  "Default: unix:/run/msitd/msitd.sock if it exists, otherwise "
+                  "127.0.0.1:7741 [MSITCTL_ENDPOINT]")
       ->type_name("E")
       ->envname("MSITCTL_ENDPOINT");
-  app_.add_option("--endpoints", globals_.endpoints,
-                  "Several daemons, asked as if they were one: endpoints, "
-                  "dns:///HOST:PORT for all addresses of a host, slurm: or "
-                  "slurm:PORT for the nodes of the job; separated by commas "
-                  "[MSITCTL_ENDPOINTS]")
+  app_.add_option(
+          "--endpoints", globals_.endpoints,
+          "Several daemons whose answers are merged, separated by commas: "
+          "endpoints, dns:///HOST:PORT for all addresses of a host, or slurm: "
+          "or slurm:PORT for the nodes of the job [MSITCTL_ENDPOINTS]")
       ->type_name("LIST")
       ->envname("MSITCTL_ENDPOINTS");
   app_.add_option("--endpoints-file", globals_.endpoints_file,
-                  "The same, a list in each line [MSITCTL_ENDPOINTS_FILE]")
+                  "File with such a list on each line [MSITCTL_ENDPOINTS_FILE]")
       ->type_name("FILE")
       ->envname("MSITCTL_ENDPOINTS_FILE");
   app_.add_option("--node-timeout", globals_.node_timeout,
-                  "For each call of one of several daemons, after which the "
-                  "answer is partial; default 10s [MSITCTL_NODE_TIMEOUT]")
+                  "Time limit for each call to one of several daemons. Without "
+                  "an answer by then, the result is partial; default 10s "
+                  "[MSITCTL_NODE_TIMEOUT]")
       ->type_name("TIME")
       ->envname("MSITCTL_NODE_TIMEOUT");
   app_.add_flag("--tls", globals_.tls, "Connect with TLS [MSITCTL_TLS]")
@@ -184,8 +185,8 @@ void CommandLine::AddGlobalFlags() {
       ->type_name("FILE")
       ->envname("MSITCTL_CA_FILE");
   app_.add_option("--cert-file", globals_.cert_file,
-                  "Show this PEM certificate to the daemon; implies --tls, "
-                  "needs --key-file [MSITCTL_CERT_FILE]")
+                  "PEM certificate that identifies you to the daemon; implies "
+                  "--tls, requires --key-file [MSITCTL_CERT_FILE]")
       ->type_name("FILE")
       ->envname("MSITCTL_CERT_FILE");
   app_.add_option("--key-file", globals_.key_file,
@@ -193,27 +194,29 @@ void CommandLine::AddGlobalFlags() {
       ->type_name("FILE")
       ->envname("MSITCTL_KEY_FILE");
   app_.add_option("--timeout", globals_.timeout,
-                  "For the whole command, such as 30s; default 60s for each "
-                  "call, 24h for a wait or a stream [MSITCTL_TIMEOUT]")
+                  "Time limit for the whole command, such as 30s. Default: 60s "
+                  "for each call, 24h for a wait or a stream [MSITCTL_TIMEOUT]")
       ->type_name("TIME")
       ->envname("MSITCTL_TIMEOUT");
   app_.add_option("--connect-timeout", globals_.connect_timeout,
-                  "To reach the daemon; default 5s [MSITCTL_CONNECT_TIMEOUT]")
+                  "Time limit for connecting to the daemon; default 5s "
+                  "[MSITCTL_CONNECT_TIMEOUT]")
       ->type_name("TIME")
       ->envname("MSITCTL_CONNECT_TIMEOUT");
-  app_.add_option("-o,--output", globals_.output,
-                  "table, json, csv or name; default table [MSITCTL_OUTPUT]")
+  app_.add_option(
+          "-o,--output", globals_.output,
+          "Output format: table (default), json, csv or name [MSITCTL_OUTPUT]")
       ->type_name("FORMAT")
       ->envname("MSITCTL_OUTPUT");
   app_.add_flag("--no-color", globals_.no_color,
-                "No colour, even on a terminal [MSITCTL_NO_COLOR]")
+                "Print no color, even on a terminal [MSITCTL_NO_COLOR]")
       ->envname("MSITCTL_NO_COLOR");
   app_.add_flag("--guard-formulas", globals_.guard_formulas,
                 "In CSV, put ' before text that begins with = + - or @, which "
-                "spreadsheets run [MSITCTL_GUARD_FORMULAS]")
+                "spreadsheets run as a formula [MSITCTL_GUARD_FORMULAS]")
       ->envname("MSITCTL_GUARD_FORMULAS");
   app_.add_flag("--progress,!--no-progress", globals_.progress,
-                "Show progress on stderr; default if it is a terminal "
+                "Show progress on stderr; default: only if it is a terminal "
                 "[MSITCTL_PROGRESS]")
       ->envname("MSITCTL_PROGRESS");
 }
@@ -280,10 +283,10 @@ absl::StatusOr<std::vector<ask::ConnectionOptions>> CommandLine::MakeNodes(
     node.connect_timeout = std::min(node.connect_timeout, *timeout);
     MSITD_ASSIGN_OR_RETURN(node.target, ask::ParseEndpoint(node.endpoint));
     if (node.tls && node.target.starts_with("unix:")) {
-      return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "{} is of no use with {}: a Unix socket is not "
-                        "encrypted",
-                        TlsFlag(node), node.endpoint);
+      return MakeStatus(
+          absl::StatusCode::kInvalidArgument,
+          "{} cannot be used with {}: a Unix socket is not encrypted",
+          TlsFlag(node), node.endpoint);
     }
   }
   return nodes;
@@ -297,7 +300,7 @@ absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
   connection.key_file = globals_.key_file;
   if (connection.cert_file.empty() != connection.key_file.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "--cert-file and --key-file need each other");
+                      "--cert-file and --key-file must be used together");
   }
   connection.tls = globals_.tls || !connection.ca_file.empty() ||
                    !connection.cert_file.empty();
@@ -313,11 +316,10 @@ absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
   MSITD_ASSIGN_OR_RETURN(connection.target,
                          ask::ParseEndpoint(connection.endpoint));
   if (!has_nodes && connection.tls && connection.target.starts_with("unix:")) {
-    return MakeStatus(
-        absl::StatusCode::kInvalidArgument,
-        "{} is of no use with {}: a Unix socket is not encrypted; "
-        "leave it out, or give --endpoint HOST:PORT",
-        TlsFlag(connection), connection.endpoint);
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "{} cannot be used with {}: a Unix socket is not "
+                      "encrypted. Remove it, or use --endpoint HOST:PORT",
+                      TlsFlag(connection), connection.endpoint);
   }
   if (!globals_.timeout.empty()) {
     auto timeout = ask::ParseDuration(globals_.timeout);
@@ -364,7 +366,7 @@ CommandLine::Slip CommandLine::FindSlip(
       const std::string name = word.substr(0, word.find('='));
       const CLI::Option* option = FindFlag(*command, name);
       if (option == nullptr && name.starts_with("--")) {
-        return {command, fmt::format("{} is no flag of {}{}",
+        return {command, fmt::format("{} is not a flag of {}{}",
                                      ask::Printable(name), FullName(*command),
                                      ask::DidYouMean(name, FlagsOf(*command)))};
       }
@@ -378,7 +380,7 @@ CommandLine::Slip CommandLine::FindSlip(
       if (found == nullptr) {
         std::vector<std::string> names;
         for (const CLI::App* sub : below) names.push_back(sub->get_name());
-        return {command, fmt::format("\"{}\" is no command of {}{}",
+        return {command, fmt::format("\"{}\" is not a command of {}{}",
                                      ask::Printable(word), FullName(*command),
                                      ask::DidYouMean(word, names))};
       }
@@ -425,7 +427,7 @@ ask::Outcome CommandLine::RunVerb() {
   const CLI::App* const verb = ParsedCommand();
   if (!options.nodes.empty() && !take_fleets_.contains(verb)) {
     return ask::UsageError(
-        fmt::format("{} works with one daemon: name it with --endpoint instead "
+        fmt::format("{} supports a single daemon only: use --endpoint instead "
                     "of --endpoints",
                     FullName(*verb)));
   }
@@ -464,7 +466,7 @@ int CommandLine::Run(int argc, char** argv) {
         FullName(*slip.command)));
     if (RunsACommand(*slip.command)) {
       wrong.exit_code = ask::kExitExecFailed;
-      wrong.error += "; what is behind -- is the command's";
+      wrong.error += "; arguments after -- are passed to the command";
     }
     return Report(wrong);
   }

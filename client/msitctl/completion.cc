@@ -286,14 +286,14 @@ end
 
 void AddCompletionCommand(CommandLine& line) {
   CLI::App& noun =
-      line.AddNoun("completion", "Prints a completion script for a shell.",
+      line.AddNoun("completion", "Print a completion script for a shell.",
                    "msitctl completion bash");
   CLI::App& root = line.app();
   const auto add = [&](const char* shell, const char* example,
                        std::string (*make)(const CLI::App&)) {
     line.AddVerb(noun,
                  {.name = shell,
-                  .summary = fmt::format("Prints the script for {}.", shell),
+                  .summary = fmt::format("Print the script for {}.", shell),
                   .examples = example,
                   .rpcs = ""},
                  [&root, make](Invocation& invocation) -> ask::Outcome {

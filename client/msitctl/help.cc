@@ -58,8 +58,7 @@ ask::Outcome ShowHelp(CLI::App& root, const std::vector<std::string>& topic,
         [&word](const CLI::App* sub) { return sub->get_name() == word; });
     if (named.empty()) {
       return ask::UsageError(
-          fmt::format("no help on \"{}\"; msitctl help lists "
-                      "what there is",
+          fmt::format("no help for \"{}\"; for all topics: msitctl help",
                       fmt::join(topic, " ")));
     }
     app = named.front();
@@ -130,7 +129,7 @@ void AddHelpCommand(CommandLine& line) {
   CLI::App& help =
       line.AddVerb(root,
                    {.name = "help",
-                    .summary = "Prints help on a command, or the exit codes.",
+                    .summary = "Print help for a command, or the exit codes.",
                     .examples = "msitctl help exit-codes\n"
                                 "msitctl help compare run",
                     .rpcs = ""},

@@ -132,9 +132,9 @@ def test_a_node_of_an_older_version_is_named(two: list[Daemon], tmp_path: Path) 
         ):
             done = ask(places, *words)
             assert done.returncode == PARTIAL, (words, done.stderr)
-            assert f"no answer of {place}: UNIMPLEMENTED" in done.stderr, words
+            assert f"no answer from {place}: UNIMPLEMENTED" in done.stderr, words
         top = ask(places, "node", "top", "--once", "--interval", "100ms")
-        assert f"no answer of {place}: UNIMPLEMENTED" in top.stdout
+        assert f"no answer from {place}: UNIMPLEMENTED" in top.stdout
         # The older node must be read as a peer, but offers nothing.
         two[0].stop()
         two[0].start("--peers", place, "--peer-timeout-ms", "2000")

@@ -129,5 +129,5 @@ def test_a_comparison_that_takes_too_long_is_cancelled(daemon: Daemon) -> None:
         "--follow",
         expect=64 + 4,
     )
-    assert "c-000001 is cancelled" in failed.stderr
+    assert "c-000001 was cancelled" in failed.stderr
     assert states(daemon) == {"c-000001": "CANCELLED"}

@@ -421,7 +421,7 @@ def test_a_comparison_that_is_not_waited_for_is_cancelled(
     )
     fake.answer("ComparisonService/CancelComparison", cancel)
     answer_states(fake, "running")
-    with pytest.raises(query.QueryError, match="c-000007 is not over in time"):
+    with pytest.raises(query.QueryError, match="c-000007 has not ended in time"):
         daemon.comparisons.run("g", "t", timeout=0.05)
     assert cancelled == ["c-000007"]
 

@@ -86,7 +86,7 @@ ask::Outcome TellWhatSelectsNothing(Invocation& invocation,
   if (!ReachBehind(rule.filter(), policy.first_token())) {
     Note(
         fmt::format("nothing is recorded: the policy begins with token {}, "
-                    "behind all that are selected",
+                    "after all selected tokens",
                     policy.first_token()));
   }
   if (rule.filter().ranks().empty()) return {};
@@ -100,7 +100,7 @@ ask::Outcome TellWhatSelectsNothing(Invocation& invocation,
     }
   }
   if (!absent.empty()) {
-    Note(fmt::format("the world size is {}: there is no rank {}",
+    Note(fmt::format("the world size is {}, so there is no rank {}",
                      info.world_size(), fmt::join(absent, ", ")));
   }
   return {};
@@ -118,7 +118,7 @@ ask::Outcome Set(Invocation& invocation, const SetFlags& flags) {
     rule.set_level(kLevels.at(flags.level));
   } else {
     if (filter->ByteSizeLong() > 0) {
-      return ask::UsageError("--rules goes without a selection");
+      return ask::UsageError("--rules cannot be combined with a selection");
     }
     const absl::StatusOr<v1::CapturePolicy> rules = RulesOf(flags.rules);
     if (!rules.ok()) {
@@ -139,7 +139,7 @@ ask::Outcome Set(Invocation& invocation, const SetFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(PrintOne(invocation, policy, "revision"));
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   if (!found.missing_run.empty()) {
-    Note(fmt::format("there was no run {}, it is made now{}", flags.run,
+    Note(fmt::format("run {} did not exist and was created{}", flags.run,
                      ask::RunLikeAnother(invocation, flags.run)));
   }
   return TellWhatSelectsNothing(invocation, flags.run, policy);
@@ -150,8 +150,9 @@ void AddSet(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "set",
-       .summary = "Says what the clients of a run record, without a restart. "
-                  "What is not selected is off; without a selection, all is.",
+       .summary = "Set what the clients of a run record, without a restart. "
+                  "Tensors that are not selected are not recorded. Without a "
+                  "selection, the level applies to all.",
        .examples = "msitctl capture set --run tp8-bf16 --ops '*.layers.3.*' "
                    "--io output --tokens 0-3,10\n"
                    "msitctl capture set --run nightly --level summary "
@@ -162,30 +163,29 @@ void AddSet(CommandLine& line, CLI::App& noun) {
        .rpcs = "CaptureService.SetCapturePolicy",
        .takes_fleet = true},
       [flags](Invocation& invocation) { return Set(invocation, *flags); });
-  AddRunName(verb, flags->run, "Name of the run; made if there is none");
+  AddRunName(verb, flags->run, "Name of the run; created if it does not exist");
   AddSelectionFlags(verb, flags->selection);
   CLI::Option* level =
       verb.add_option(
               "--level", flags->level,
-              "How much of each tensor: full, with its bytes; sample, "
-              "with at most 1024 elements; summary or hash, both without; "
-              "off")
+              "How much of each tensor to record: full (all bytes), sample (at "
+              "most 1024 elements), summary or hash (no bytes), or off")
           ->check(OneOf({"off", "hash", "summary", "sample", "full"}))
           ->type_name("LEVEL")
           ->capture_default_str();
   verb.add_option("--rules", flags->rules,
-                  "Rules in place of --level and a selection, the first that "
-                  "selects a tensor decides: JSON as `capture get` prints it, "
-                  "or a file of it; - is stdin")
+                  "Rules that replace --level and a selection: JSON as "
+                  "`capture get` prints it, or a file with it; - is stdin. The "
+                  "first rule that selects a tensor applies")
       ->check(NotEmpty())
       ->excludes(level)
       ->type_name("FILE");
   verb.add_option(
           "--from-token", flags->from_token,
-          "First token that it is for, the same in all ranks; default: "
-          "behind the highest that a rank has begun or stored, with a "
-          "margin of one token and of what the fastest rank does in 1 to "
-          "2 seconds, so that all begin together")
+          "Token from which the policy applies in all ranks. Default: after "
+          "the highest token that any rank has begun or stored, with a margin "
+          "of one token and of the tokens that the fastest rank runs in 1 to 2 "
+          "seconds, so that all ranks begin together")
       ->check(WholeNumber())
       ->type_name("N");
 }
@@ -220,11 +220,11 @@ struct CoverageFlags {
 std::string SilenceText(const v1::RankCoverage& rank, bool others_stream) {
   switch (rank.stream_state()) {
     case v1::STREAM_STATE_NONE:
-      return others_stream ? "none came so far" : "";
+      return others_stream ? "it has not connected yet" : "";
     case v1::STREAM_STATE_FINISHED:
       return others_stream ? "its client closed the last one" : "";
     case v1::STREAM_STATE_BROKEN:
-      return "the last one broke off";
+      return "the last stream was interrupted";
     default:
       return "";
   }
@@ -269,9 +269,9 @@ void TellOfUnequalRecordings(const v1::CaptureCoverage& coverage) {
   }
   if (most == nullptr || most->stream_count() == fewest->stream_count()) return;
   Note(fmt::format(
-      "rank {} has recorded {} times, rank {} {} time{}: from the first "
-      "recording on that only some ranks made, equal tokens of the ranks may "
-      "not belong together",
+      "rank {} has recorded {} times, and rank {} {} time{}. After a recording "
+      "that only some ranks made, equal token numbers may not match across "
+      "ranks",
       most->rank(), most->stream_count(), fewest->rank(),
       fewest->stream_count(), fewest->stream_count() == 1 ? "" : "s"));
 }
@@ -281,8 +281,8 @@ void TellOfFalseDigests(const v1::CaptureCoverage& coverage) {
   for (const v1::RankCoverage& rank : coverage.ranks()) {
     if (rank.false_count() == 0) continue;
     Note(fmt::format(
-        "rank {} made summaries that are not those of the bytes: {} of {} that "
-        "were checked. Its {} tensors of that kind are not to be trusted",
+        "rank {} sent wrong summaries: {} of {} checked summaries do not match "
+        "the bytes. Do not trust its {} tensors with summaries of its own",
         rank.rank(), rank.false_count(), rank.checked_count(),
         rank.claimed_count()));
   }
@@ -320,15 +320,17 @@ void TellOfNotRecorded(const v1::CaptureCoverage& coverage) {
                    });
   for (size_t i = 0; i < std::min(sorted.size(), kReasonsShown); ++i) {
     const auto& [text, reason] = sorted[i];
-    Note(fmt::format(
-        "{} not recorded in {} rank{}, first in rank {}{}{}: {}",
-        reason.count == 0 ? "not known what is" : std::to_string(reason.count),
-        reason.rank_count, reason.rank_count == 1 ? "" : "s", reason.first_rank,
-        reason.first.empty() ? "" : " at ", reason.first, text));
+    Note(fmt::format("{} not recorded in {} rank{}, first in rank {}{}{}: {}",
+                     reason.count == 0 ? "an unknown number of tensors"
+                                       : std::to_string(reason.count),
+                     reason.rank_count, reason.rank_count == 1 ? "" : "s",
+                     reason.first_rank, reason.first.empty() ? "" : " at ",
+                     reason.first, text));
   }
   if (sorted.size() > kReasonsShown) {
-    Note(fmt::format("not recorded for {} other reasons; -o json has them",
-                     sorted.size() - kReasonsShown));
+    Note(fmt::format(
+        "not recorded for {} other reasons; to list them, use -o json",
+        sorted.size() - kReasonsShown));
   }
 }
 
@@ -381,11 +383,11 @@ ask::Outcome Coverage(Invocation& invocation, const CoverageFlags& flags) {
   if (total.stored_count() > 0) return partial.End(flags.allow_partial);
   if (total.stream_count() == 0) {
     return {ask::kExitPolicyFailed,
-            "nothing is stored: no client has streamed"};
+            "nothing is stored: no client has connected"};
   }
   return {ask::kExitPolicyFailed,
-          fmt::format("nothing is stored: of {} tensors seen {} were filtered "
-                      "by the capture policy, {} dropped, {} truncated",
+          fmt::format("nothing is stored: of {} tensors, {} were filtered by "
+                      "the capture policy, {} dropped, {} truncated",
                       total.seen_count(), total.filtered_count(),
                       total.dropped_count(), total.truncated_count())};
 }
@@ -395,8 +397,8 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "coverage",
-       .summary = "Prints what became of the tensors of each rank. Exits with "
-                  "1 if nothing was stored.",
+       .summary = "Print how many tensors of each rank were stored, filtered, "
+                  "dropped or truncated. Exits with 1 if nothing was stored.",
        .examples = "msitctl capture coverage tp8-bf16",
        .rpcs = "CaptureService.GetCaptureCoverage",
        .takes_fleet = true},
@@ -404,7 +406,7 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
   AddRunName(verb, flags->run);
   AddPartialFlag(verb, flags->allow_partial);
   verb.add_option("--silent-after", flags->silent_after,
-                  "Names ranks that have had no stream for so long")
+                  "Report ranks that have had no stream for at least this long")
       ->capture_default_str()
       ->type_name("DURATION");
 }
@@ -418,7 +420,7 @@ void AddCaptureCommands(CommandLine& line) {
                    "msitctl capture coverage tp8-bf16");
   AddNamedVerb(line, noun,
                {.name = "get",
-                .summary = "Prints what the clients of a run record.",
+                .summary = "Print what the clients of a run record.",
                 .examples = "msitctl capture get --run tp8-bf16",
                 .rpcs = "CaptureService.GetCapturePolicy",
                 .takes_fleet = true},

@@ -51,10 +51,9 @@ ask::Outcome Compare(ask::Connection& connection, const std::string& golden,
   if (made.state() != v1::Comparison::DONE)
     return ask::LocalError(made.error());
   if (wrong.compared_count() == 0) {
-    return ask::LocalError(
-        fmt::format("{} and {} have no result in common: are they of the same "
-                    "model?",
-                    golden, target));
+    return ask::LocalError(fmt::format(
+        "{} and {} have no results in common: do they record the same model?",
+        golden, target));
   }
   return {};
 }
@@ -123,8 +122,8 @@ void TellUndecided(const std::string& golden,
   const size_t rest = names.size() - std::min(names.size(), kNamedMax);
   names.resize(names.size() - rest);
   fmt::print(stderr,
-             "msitctl bisect: undecided: {}{}: what differs there may come "
-             "from inputs that are not those of {}\n",
+             "msitctl bisect: undecided: {}{}: the differences there may be "
+             "due to inputs that differ from those of {}\n",
              fmt::join(names, ", "),
              rest == 0 ? "" : fmt::format(" and {} more", rest),
              ask::Printable(golden));
@@ -132,9 +131,10 @@ void TellUndecided(const std::string& golden,
 
 void TellNotCompared(const WrongModules& wrong) {
   if (wrong.unmatched_count() > 0) {
-    fmt::print(stderr,
-               "msitctl bisect: only one of the runs has {} of the results\n",
-               wrong.unmatched_count());
+    fmt::print(
+        stderr,
+        "msitctl bisect: {} of the results exist in only one of the runs\n",
+        wrong.unmatched_count());
   }
   if (wrong.skipped_count() > 0) {
     fmt::print(stderr,
@@ -150,7 +150,7 @@ ask::Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
       [&](ask::Connection& connection, const std::vector<std::string>& runs,
           int code) -> ask::Outcome {
         if (code != 0) {
-          fmt::print(stderr, "msitctl bisect: the command has ended with {}\n",
+          fmt::print(stderr, "msitctl bisect: the command exited with {}\n",
                      code);
         }
         WrongModules wrong;
@@ -167,7 +167,7 @@ ask::Outcome Bisect(Invocation& invocation, const ExecFlags& flags) {
         }
         fmt::print(stderr,
                    "msitctl bisect: no module is wrong by itself: with the "
-                   "inputs of {}, all results are its own\n",
+                   "inputs of {}, all results are the same\n",
                    ask::Printable(golden));
         return {};
       });
@@ -181,16 +181,16 @@ void AddBisectCommand(CommandLine& line) {
   CLI::App& verb = line.AddVerb(
       line.app(),
       {.name = "bisect",
-       .summary = "Names the modules that are wrong by themselves: runs a "
-                  "command whose modules are given the inputs of a golden run.",
+       .summary =
+           "Find the modules that are wrong by themselves: run a command, and "
+           "pass the inputs of a golden run to its modules.",
        .examples = "msitctl bisect golden -- python train_changed.py",
        .rpcs = "RunService.ListRuns, RunService.SealRun, "
                "IngestService.WriteChunks, TensorService.ListTensors, "
                "TensorService.ReadTensor, ComparisonService.CreateComparison, "
                "ComparisonService.StreamComparisonRows"},
       [flags](Invocation& invocation) { return Bisect(invocation, *flags); });
-  verb.add_option("GOLDEN", flags->inject.front(),
-                  "Run of the model that is right")
+  verb.add_option("GOLDEN", flags->inject.front(), "Run of the correct model")
       ->required()
       ->type_name("GOLDEN");
   AddExecFlags(verb, *flags);

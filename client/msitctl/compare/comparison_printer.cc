@@ -88,8 +88,8 @@ std::string ConflictsText(const char* side, const std::string& run,
                           int64_t count) {
   if (count == 0) return "";
   return fmt::format(
-      "recorded twice    {} {}: {} record{} came again with other bytes; those "
-      "that came first were compared\n",
+      "recorded twice    {} {}: {} record{} with different bytes; the first "
+      "ones were compared\n",
       side, ask::Printable(run), count, count == 1 ? "" : "s");
 }
 
@@ -133,7 +133,7 @@ std::string RemarkText(const v1::Comparison& comparison,
   if (conclusion == ask::Conclusion::kFail) return "";
   std::vector<std::string> remarks;
   if (ask::LacksRanks(comparison)) {
-    remarks.push_back("of the ranks that are there");
+    remarks.push_back("for the recorded ranks only");
   }
   const int64_t skipped_count =
       comparison.skipped_count() - comparison.allowed_unmatched_count();
@@ -203,8 +203,8 @@ void NoteRowsLeftOut(const v1::Comparison& comparison,
   const int64_t count = RowCount(comparison, verdicts);
   if (printed_count >= count) return;
   fmt::print(stderr,
-             "msitctl: note: {} of {} rows; msitctl compare rows {}{} prints "
-             "all\n",
+             "msitctl: note: {} of {} rows are shown; to print all: msitctl "
+             "compare rows {}{}\n",
              printed_count, count, ask::Printable(comparison.name()),
              VerdictFlagText(verdicts));
 }
@@ -214,13 +214,13 @@ void TellIdleRules(const v1::Comparison& comparison) {
   for (const std::string& rule : comparison.idle_rules()) {
     const bool is_mapping = rule.starts_with("--mapping: ");
     has_pattern = has_pattern || !is_mapping;
-    fmt::print(stderr, "msitctl: note: {} met no {}\n", ask::Printable(rule),
-               is_mapping ? "tensors" : "op");
+    fmt::print(stderr, "msitctl: note: {} matched no {}\n",
+               ask::Printable(rule), is_mapping ? "tensors" : "op");
   }
   if (!has_pattern) return;
   fmt::print(stderr,
-             "msitctl: note: a pattern is for whole names, such as root.head; "
-             "'*head' is for all that end so\n");
+             "msitctl: note: patterns match whole names, such as root.head. To "
+             "match all names that end in head, use '*head'\n");
 }
 
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,

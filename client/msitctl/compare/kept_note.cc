@@ -13,10 +13,10 @@ namespace {
 
 std::string TextOf(const std::string& run, const KeepRecord& kept) {
   if (kept.hash.empty()) {
-    return fmt::format("{} has tensors that no function has chosen",
+    return fmt::format("{} has tensors without a --keep function",
                        ask::Printable(run));
   }
-  return fmt::format("{} has what {} keeps", ask::Printable(run),
+  return fmt::format("{} has the tensors that {} keeps", ask::Printable(run),
                      kept.ToText());
 }
 
@@ -32,16 +32,18 @@ void TellOfKept(Invocation& invocation, const std::string& golden,
     return;
   }
   if (of_golden.is_same(of_target)) {
-    fmt::print(stderr,
-               "msitctl: note: both runs have what {} keeps: tensors whose "
-               "index has a ~ are derived, and not the tensors themselves\n",
-               of_golden.ToText());
+    fmt::print(
+        stderr,
+        "msitctl: note: both runs have the tensors that {} keeps: tensors with "
+        "a ~ in their index are derived from the recorded ones\n",
+        of_golden.ToText());
     return;
   }
-  fmt::print(stderr,
-             "msitctl: note: different functions: {}, {}; tensors whose index "
-             "has a ~ are derived, and need not be alike\n",
-             TextOf(golden, of_golden), TextOf(target, of_target));
+  fmt::print(
+      stderr,
+      "msitctl: note: the runs were imported with different functions: {}, {}; "
+      "tensors with a ~ in their index are derived and may not be comparable\n",
+      TextOf(golden, of_golden), TextOf(target, of_target));
 }
 
 }  // namespace msitd::msitctl

@@ -96,13 +96,13 @@ std::string LayoutEffectText(const std::vector<std::string>& hints) {
   std::string out;
   if (!std::all_of(hints.begin(), hints.end(), is_sum)) {
     out +=
-        "  concat compares the joined pieces with the whole; replicated "
-        "checks that all ranks hold the same\n";
+        "  concat compares the joined pieces with the whole; replicated checks "
+        "that all ranks have equal tensors\n";
   }
   if (std::any_of(hints.begin(), hints.end(), is_sum)) {
     out +=
-        "  sum compares the sum over the ranks, and no longer checks that "
-        "the ranks agree: it hides a reduction that is missing\n";
+        "  sum compares the sum over the ranks, and does not check that the "
+        "ranks agree, so it hides a missing reduction\n";
   }
   return out;
 }
@@ -115,10 +115,10 @@ void TellLayoutHints(const v1::Comparison& comparison) {
   const bool has_sums =
       std::any_of(hints.begin(), hints.end(),
                   [](const auto& hint) { return hint.ends_with("=sum'"); });
-  const std::string what =
-      fmt::format("{} rows {}", comparison.layout_hint_row_count(),
-                  has_sums ? "look like a whole beside pieces or terms of it"
-                           : "have shapes of a whole and of a piece of it");
+  const std::string what = fmt::format(
+      "{} rows {}", comparison.layout_hint_row_count(),
+      has_sums ? "look like a whole tensor and its pieces or terms"
+               : "have the shapes of a whole tensor and of its pieces");
   // The last flags complete the others.
   if (flags.size() > kFlagsShown && !has_sums) {
     fmt::print(stderr,
@@ -127,23 +127,22 @@ void TellLayoutHints(const v1::Comparison& comparison) {
     for (const std::string& flag : FitFlagsOf(hints)) {
       fmt::print(stderr, "  {}\n", flag);
     }
-    fmt::print(
-        stderr,
-        "  fit finds out from the sizes of both sides how each tensor is "
-        "cut\n");
+    fmt::print(stderr,
+               "  fit determines from the sizes of both sides how each tensor "
+               "is divided\n");
     return;
   }
   if (flags.size() > kFlagsShown) {
-    fmt::print(
-        stderr,
-        "msitctl: note: {}; their layout_hint (-o json) has a flag for each\n",
-        what);
+    fmt::print(stderr,
+               "msitctl: note: {}; for the flag of each row, see layout_hint "
+               "in the output of -o json\n",
+               what);
     return;
   }
   fmt::print(stderr,
              "msitctl: note: {}; if ranks hold {} of one tensor, add{}\n", what,
              has_sums ? "parts" : "pieces",
-             has_sums ? ", in front of other layouts," : "");
+             has_sums ? " before other layouts" : "");
   for (const std::string& flag : flags) {
     fmt::print(stderr, "  {}\n", ask::Printable(flag));
   }

@@ -48,7 +48,7 @@ ask::Outcome UseEqual(Invocation& invocation,
   }
   return ask::UsageError(fmt::format(
       "--mapping-file: run {} has another attachment {}; attach the file under "
-      "a name of its own, and give that to --mapping",
+      "a different name, and pass that name to --mapping",
       ask::Printable(request.run()), ask::Printable(request.name())));
 }
 

@@ -32,7 +32,7 @@ ask::Outcome MatchByFlags(Invocation& invocation, const std::string& golden,
       is_auto ? std::nullopt : match::ParseMatcher(flags.matcher), options,
       out);
   if (is_auto && outcome.exit_code == ask::kExitUsage) {
-    outcome.error += "; --match none compares by names";
+    outcome.error += "; to compare by names, use --match none";
   }
   return outcome;
 }
@@ -46,16 +46,17 @@ void TellOfMatch(const fill::RunMatch& match, const std::string& golden,
     (left.is_expected ? expected_count : unmatched_count) += left.count;
     record_count += left.record_count;
   }
-  fmt::print(stderr,
-             "msitctl: note: sources {} and {}: {} pairs of tensors by {}, {} "
-             "tensors belong to none, {} lack theirs{}; each counts once, "
-             "whatever its calls; run match {} {} tells why, --match none "
-             "compares by names\n",
-             SourceText(match.sources.golden), SourceText(match.sources.target),
-             match.mapping.pair_count, match::MatcherName(match.matcher),
-             expected_count, unmatched_count,
-             match::RecordsText(expected_count + unmatched_count, record_count),
-             ask::Printable(golden), ask::Printable(target));
+  fmt::print(
+      stderr,
+      "msitctl: note: sources {} and {}: {} pairs of tensors by {}, {} tensors "
+      "need no counterpart, {} unmatched{}; all calls of a tensor count once\n"
+      "msitctl: note: for the reasons: msitctl run match {} {}; to compare by "
+      "names: --match none\n",
+      SourceText(match.sources.golden), SourceText(match.sources.target),
+      match.mapping.pair_count, match::MatcherName(match.matcher),
+      expected_count, unmatched_count,
+      match::RecordsText(expected_count + unmatched_count, record_count),
+      ask::Printable(golden), ask::Printable(target));
 }
 
 void TellNotes(const match::Mapping& mapping) {
@@ -72,7 +73,7 @@ void TellOfLeft(const match::Mapping& mapping) {
     fmt::print(stderr, "msitctl: note: {} {} tensors{} {}: {} ({})\n",
                left.count, left.is_golden ? "golden" : "target",
                match::RecordsText(left.count, left.record_count),
-               left.is_expected ? "belong to none" : "lack theirs",
+               left.is_expected ? "need no counterpart" : "unmatched",
                ask::Printable(left.reason), ask::Printable(examples));
   }
 }

@@ -80,8 +80,8 @@ ask::Outcome RunMatchVerb(Invocation& invocation, Flags flags) {
                                         sources, flags.match, match));
   if (!match.has_value()) {
     return ask::UsageError(
-        "these runs are compared by names: their labels source ask for no "
-        "matcher, or all ops have the same names; --match names one");
+        "these runs are compared by names: their labels `source` select no "
+        "matcher, or all ops have the same names. To select one, use --match");
   }
   if (flags.out.empty()) {
     Print(invocation, match->mapping);
@@ -101,8 +101,8 @@ void AddMatchVerb(CommandLine& line, CLI::App& run) {
   CLI::App& verb = line.AddVerb(
       run,
       {.name = "match",
-       .summary = "Shows which tensors of two runs of different tools belong "
-                  "together, as a mapping for compare run.",
+       .summary = "Show which tensors of two runs from different tools are "
+                  "paired, as a mapping for compare run.",
        .examples = "msitctl run match fx-run ge-run\n"
                    "msitctl run match fx-run ge-run --out pairs.jsonl\n"
                    "msitctl run match torch-run atb-run --level layer",
@@ -112,14 +112,14 @@ void AddMatchVerb(CommandLine& line, CLI::App& run) {
       [flags](Invocation& invocation) {
         return RunMatchVerb(invocation, *flags);
       });
-  verb.add_option("GOLDEN,--golden", flags->golden, "The run taken as right")
+  verb.add_option("GOLDEN,--golden", flags->golden, "The trusted run")
       ->required()
       ->type_name("RUN");
-  verb.add_option("TARGET,--target", flags->target, "The run under test")
+  verb.add_option("TARGET,--target", flags->target, "The run to judge")
       ->required()
       ->type_name("RUN");
   verb.add_option("--out", flags->out,
-                  "File of the lines, for --mapping-file; - is stdout")
+                  "File to write for --mapping-file; - is stdout")
       ->type_name("FILE");
   AddMatchFlags(verb, flags->match);
 }

@@ -80,17 +80,17 @@ ask::Outcome TellOfProblems(
   for (size_t i = 0; i < plugins.size(); ++i) {
     const int64_t missing = counts[i].row_count - counts[i].value_count;
     if (missing > 0) {
-      fmt::print(stderr, "msitctl: note: {}: no value in {} of {} rows; {}\n",
+      fmt::print(stderr, "msitctl: note: {}: no value for {} of {} rows; {}\n",
                  plugins[i]->metric(), missing, counts[i].row_count,
                  ask::Printable(counts[i].first_problem));
     }
     if (!plugins[i]->given_up().empty()) {
-      outcome = ask::LocalError(fmt::format("--plugin {}: given up: {}",
+      outcome = ask::LocalError(fmt::format("--plugin {}: aborted: {}",
                                             plugins[i]->metric(),
                                             plugins[i]->given_up()));
     } else if (missing > 0 && counts[i].value_count == 0) {
       outcome = ask::LocalError(
-          fmt::format("--plugin {}: no row got a value", plugins[i]->metric()));
+          fmt::format("--plugin {}: no row has a value", plugins[i]->metric()));
     }
   }
   return outcome;
@@ -112,10 +112,10 @@ ask::Outcome MeasureComparison(Invocation& invocation,
   MSITCTL_RETURN_IF_FAILED(GetEnded(invocation, flags.comparison, comparison));
   if (!comparison.golden_source().empty() ||
       !comparison.target_source().empty()) {
-    return ask::UsageError(fmt::format(
-        "a plug-in is given the bytes of both runs, and of comparison {} one "
-        "lies elsewhere",
-        comparison.name()));
+    return ask::UsageError(
+        fmt::format("plug-ins need the bytes of both runs, and one run of "
+                    "comparison {} is not on this daemon",
+                    comparison.name()));
   }
   std::vector<MetricCounts> counts;
   MSITCTL_RETURN_IF_FAILED(AddOwnMetrics(invocation, plugins,

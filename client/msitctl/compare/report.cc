@@ -188,7 +188,7 @@ ask::Outcome ReadStacks(Invocation& invocation, const std::string& run,
       },
       response);
   if (out.left_out_count() > 0) {
-    fmt::print(stderr, "msitctl: note: {} calls have a stack too many\n",
+    fmt::print(stderr, "msitctl: note: {} calls have more than one stack\n",
                out.left_out_count());
   }
   return outcome.exit_code == ask::ExitCodeOf(grpc::StatusCode::NOT_FOUND)
@@ -248,7 +248,7 @@ ask::Outcome FindRun(Invocation& invocation, const std::string& run,
   is_here = false;
   fmt::print(stderr,
              "msitctl: note: run {} was deleted, and another run has its name "
-             "now: the report has only what the comparison stored\n",
+             "now: the report has only the data that the comparison stored\n",
              ask::Printable(run));
   return {};
 }
@@ -258,13 +258,13 @@ ask::Outcome FindRun(Invocation& invocation, const std::string& run,
 ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   if (FormatOf(flags).empty()) {
     return ask::UsageError(
-        fmt::format("--out {}: no format ends so; it is .csv, .jsonl, .xlsx or "
-                    ".html, or give --format",
+        fmt::format("--out {}: the file name must end in .csv, .jsonl, .xlsx "
+                    "or .html; otherwise, use --format",
                     flags.out));
   }
   if (!IsOfMsprobe(FormatOf(flags)) &&
       (flags.has_colors || !flags.rules.empty())) {
-    return ask::UsageError("--colors and --rules go with --format msprobe");
+    return ask::UsageError("--colors and --rules require --format msprobe");
   }
   // Held before the file is created, so that an interrupt removes it.
   const ask::Interrupts::Hold hold(invocation.interrupts());

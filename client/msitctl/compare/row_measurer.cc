@@ -46,13 +46,13 @@ std::string RowMeasurer::WhyNot(const v1::ComparisonRow& row) const {
   if (!row.has_golden()) return "no golden tensor";
   if (!row.has_target()) return "no target tensor";
   if (row.golden().ranks_size() > 0 || row.target().ranks_size() > 0) {
-    return "not measured: put together from shards";
+    return "not measured: assembled from shards";
   }
   if (row.sampled() && comparison_.reading() == v1::Comparison::SAMPLES) {
     return "not measured: only samples were read";
   }
-  if (row.sampled()) return "not measured: only samples are kept";
-  if (row.unread()) return "not measured: fails without being read";
+  if (row.sampled()) return "not measured: only samples are stored";
+  if (row.unread()) return "not measured: failed without being read";
   for (const v1::ComparedTensor* side : {&row.golden(), &row.target()}) {
     if (!IsValid(static_cast<DType>(side->dtype()))) {
       return fmt::format("not measured: dtype {} is unknown to this msitctl",
@@ -68,7 +68,7 @@ std::string RowMeasurer::WhyNot(const v1::ComparisonRow& row) const {
   if (golden_count == 0) return "no elements";
   const uint64_t bytes = BytesOf(row.golden()) + BytesOf(row.target());
   if (bytes > pair_bytes_max_) {
-    return fmt::format("not measured: {} of tensors, more than {}",
+    return fmt::format("not measured: the tensors have {}, more than {}",
                        ask::HumanSize(static_cast<int64_t>(bytes)),
                        ask::HumanSize(static_cast<int64_t>(pair_bytes_max_)));
   }

@@ -29,7 +29,7 @@ bool IsFar(const CompareFlags& flags) {
 
 ask::Outcome TakePlaces(Invocation& invocation, CompareFlags& flags) {
   if (IsUrl(flags.golden) && !flags.golden_source.empty()) {
-    return ask::UsageError("--golden-endpoint goes with the name of a run");
+    return ask::UsageError("--golden-endpoint requires the name of a run");
   }
   MSITCTL_RETURN_IF_FAILED(
       TakeUrl(invocation, flags.golden, flags.golden_source));
@@ -47,10 +47,10 @@ ask::Outcome TakePlaces(Invocation& invocation, CompareFlags& flags) {
                               : attaches ? "--mapping-file"
                                          : nullptr;
   if (refused == nullptr) return {};
-  return ask::UsageError(fmt::format(
-      "{} works with runs of the daemon, not with those of another one or of "
-      "an archive",
-      refused));
+  return ask::UsageError(
+      fmt::format("{} supports only runs of this daemon, not of another daemon "
+                  "or an archive",
+                  refused));
 }
 
 }  // namespace msitd::msitctl

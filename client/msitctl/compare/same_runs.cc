@@ -34,7 +34,7 @@ ask::Outcome CheckSameRuns(Invocation& invocation,
     return ask::DaemonError(
         grpc::StatusCode::FAILED_PRECONDITION, "RUN_REPLACED",
         fmt::format("run {} of comparison {} was deleted, and another run has "
-                    "its name now: compare again",
+                    "its name now: compare the runs again",
                     ask::Printable(run), comparison.name()));
   };
   MSITCTL_RETURN_IF_FAILED(check(comparison.golden_run(),

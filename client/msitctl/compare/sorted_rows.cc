@@ -73,8 +73,8 @@ ask::Outcome FindOrder(Invocation& invocation, const v1::Comparison& comparison,
     order.is_custom = order.is_custom || custom == name;
   }
   if (order.is_custom) return {};
-  return ask::UsageError(fmt::format("--sort-by: \"{}\" is no metric{}", name,
-                                     ask::DidYouMean(name, names)));
+  return ask::UsageError(fmt::format("--sort-by: \"{}\" is not a metric{}",
+                                     name, ask::DidYouMean(name, names)));
 }
 
 }  // namespace
@@ -117,7 +117,8 @@ ask::Outcome PrintSortedRows(Invocation& invocation,
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   const auto printed_count = static_cast<int64_t>(rows.size());
   if (printed_count < seen_count) {
-    fmt::print(stderr, "msitctl: note: {} of {} rows, the worst by {}\n",
+    fmt::print(stderr,
+               "msitctl: note: {} of {} rows are shown, the worst by {}\n",
                printed_count, seen_count, ask::Printable(order.metric));
   }
   if (rows.empty() && when_empty) when_empty();

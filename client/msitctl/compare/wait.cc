@@ -68,9 +68,9 @@ ask::Outcome CancelAfter(ask::Outcome outcome, Invocation& invocation,
         &v1::ComparisonService::Stub::CancelComparison,
         ask::RequestFor<v1::CancelComparisonRequest>(name), ignored);
     outcome.error +=
-        cancelled.ok() ? fmt::format("; {} is cancelled", ask::Printable(name))
-                       : fmt::format("; {} may go on: {}", ask::Printable(name),
-                                     cancelled.error);
+        cancelled.ok() ? fmt::format("; {} was cancelled", ask::Printable(name))
+                       : fmt::format("; {} may still be running: {}",
+                                     ask::Printable(name), cancelled.error);
     return outcome;
   }
   grpc::ClientContext context;
@@ -79,10 +79,11 @@ ask::Outcome CancelAfter(ask::Outcome outcome, Invocation& invocation,
       invocation.stub<v1::ComparisonService::Stub>().CancelComparison(
           &context, ask::RequestFor<v1::CancelComparisonRequest>(name),
           &ignored);
-  outcome.error += status.ok()
-                       ? fmt::format("; {} is cancelled", ask::Printable(name))
-                       : fmt::format("; {} may go on: {}", ask::Printable(name),
-                                     ask::DaemonError(status).error);
+  outcome.error +=
+      status.ok()
+          ? fmt::format("; {} was cancelled", ask::Printable(name))
+          : fmt::format("; {} may still be running: {}", ask::Printable(name),
+                        ask::DaemonError(status).error);
   return outcome;
 }
 
@@ -93,7 +94,7 @@ bool IsTimeout(const ask::Outcome& outcome) {
 
 ask::Outcome OutOfTime(const std::string& name) {
   return ask::DaemonError(grpc::StatusCode::DEADLINE_EXCEEDED, "",
-                          fmt::format("{} is not over in time", name));
+                          fmt::format("{} has not ended in time", name));
 }
 
 ask::Outcome TellWhetherItGoesOn(ask::Outcome outcome,
@@ -101,19 +102,18 @@ ask::Outcome TellWhetherItGoesOn(ask::Outcome outcome,
   if (outcome.ok()) return outcome;
   const std::string name = ask::Printable(comparison.name());
   if (outcome.exit_code == ask::ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
-    outcome.error += fmt::format("; {} does not go on", name);
+    outcome.error += fmt::format("; {} is no longer running", name);
   } else if (IsOver(comparison)) {
     outcome.error += fmt::format(
-        "; {0} is over, msitctl compare get {0} prints what came out", name);
+        "; {0} has ended; for the result: msitctl compare get {0}", name);
   } else if (comparison.follow() && !comparison.detach()) {
     outcome.error += fmt::format(
-        "; {0} goes on for some 10 s as long as the daemon does, then ends "
-        "because nobody reads it; msitctl compare get {0} tells",
+        "; {0} runs for another 10 s, then ends because its rows are not read; "
+        "for its state: msitctl compare get {0}",
         name);
   } else {
     outcome.error += fmt::format(
-        "; {0} goes on as long as the daemon does, msitctl compare get {0} "
-        "tells",
+        "; {0} continues in the daemon; for its state: msitctl compare get {0}",
         name);
   }
   return outcome;
@@ -168,11 +168,11 @@ ask::Outcome OutcomeOf(const v1::Comparison& comparison, ask::Allowed allowed) {
     case v1::Comparison::DONE:
       return OutcomeOfDone(comparison, allowed);
     case v1::Comparison::CANCELLED:
-      return ask::DaemonError(
-          grpc::Status(grpc::StatusCode::CANCELLED,
-                       comparison.name() + (comparison.error().empty()
-                                                ? " was cancelled by another"
-                                                : ": " + comparison.error())));
+      return ask::DaemonError(grpc::Status(
+          grpc::StatusCode::CANCELLED,
+          comparison.name() + (comparison.error().empty()
+                                   ? " was cancelled by another caller"
+                                   : ": " + comparison.error())));
     default:
       // A daemon that fails without an error code has a bug.
       return ask::DaemonError(
@@ -180,8 +180,7 @@ ask::Outcome OutcomeOf(const v1::Comparison& comparison, ask::Allowed allowed) {
               ? grpc::StatusCode::INTERNAL
               : static_cast<grpc::StatusCode>(comparison.error_code()),
           comparison.error_reason(),
-          fmt::format("{} failed: {}; it does not go on", comparison.name(),
-                      comparison.error()));
+          fmt::format("{} failed: {}", comparison.name(), comparison.error()));
   }
 }
 

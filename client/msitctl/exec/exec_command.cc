@@ -207,8 +207,8 @@ ask::Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
       Connect(target.daemon->endpoint(), invocation, target));
   if (flags.data_dir.empty()) {
     Note(
-        fmt::format("no daemon of msitd runs here, so one of this command "
-                    "records, into {}",
+        fmt::format("no msitd runs on this machine; this command starts one "
+                    "that records into {}",
                     target.store));
   }
   return {};
@@ -227,7 +227,7 @@ std::vector<std::string> Seal(ask::Connection& connection,
     if (done.ok()) {
       sealed.push_back(run);
     } else {
-      Note(fmt::format("{} is not sealed: {}", run, done.error));
+      Note(fmt::format("{} was not sealed: {}", run, done.error));
     }
   }
   return sealed;
@@ -265,7 +265,7 @@ ask::Outcome Exec(Invocation& invocation, const ExecFlags& flags,
   // A process could only report that its models are not recorded.
   if (run.size() > kRunNameBytesMax || !IsValidUtf8(run)) {
     return OwnFailure(fmt::format(
-        "the name of the run has {} bytes, 1 to {} of UTF-8 are taken",
+        "the name of the run has {} bytes; it must have 1 to {} bytes of UTF-8",
         run.size(), kRunNameBytesMax));
   }
   Target target;
@@ -292,22 +292,21 @@ ask::Outcome Exec(Invocation& invocation, const ExecFlags& flags,
   const std::vector<std::string> runs = site->Runs();
   const std::vector<std::string> sealed = Seal(*target.connection, runs);
   if (!sealed.empty()) {
-    Note(fmt::format("recorded {}; look at it with: msitctl run get {}",
+    Note(fmt::format("recorded {}; to show it: msitctl run get {}",
                      fmt::join(sealed, ", "), sealed.front()));
   } else if (!runs.empty()) {
     // The error was already printed.
   } else if (!site->WasUsed()) {
     Note(
-        "nothing is recorded: the command has run no Python, or one that "
-        "does not look at PYTHONPATH");
+        "nothing was recorded: the command ran no Python, or one that ignores "
+        "PYTHONPATH");
   } else if (!site->HasFailed()) {
-    Note("nothing is recorded: no module of torch was called");
+    Note("nothing was recorded: no torch module was called");
   }
   if (!runs.empty()) target.is_store_ours = false;
   if (target.daemon != nullptr && !runs.empty()) {
-    Note(
-        fmt::format("the daemon ends; start it again with: msitd --data-dir {}",
-                    target.store));
+    Note(fmt::format("the daemon stops; to start it again: msitd --data-dir {}",
+                     target.store));
   }
   // The exit code of the command, without a message.
   if (then == nullptr || runs.empty()) return {*ended, ""};
@@ -319,9 +318,9 @@ void AddExecCommand(CommandLine& line) {
   CLI::App& verb = line.AddVerb(
       line.app(),
       {.name = "exec",
-       .summary = "Runs a command, and records the torch models that Python "
-                  "calls in it. Exits as the command does; 125 to 127 are "
-                  "failures of exec.",
+       .summary = "Run a command, and record the torch models that its Python "
+                  "processes call. Exits with the status of the command; 125 "
+                  "to 127 are failures of exec.",
        .examples =
            "msitctl exec -- python generate.py\n"
            "msitctl exec --run tp2 --ops 'root.layers.*' --gradients -- "
@@ -335,56 +334,56 @@ void AddExecCommand(CommandLine& line) {
       });
   AddExecFlags(verb, *flags);
   AddTexts(verb, "--inject", flags->inject,
-           "Modules are given the inputs that this run has of them, so that "
-           "each result depends on its module alone; of several runs, the "
-           "first that has one counts")
+           "Pass the inputs that this run recorded to modules, so that each "
+           "result depends only on its module. Repeatable; the first run with "
+           "an input is used")
       ->type_name("RUN");
   verb.add_option("--inject-what", flags->inject_what,
-                  "outputs: what modules have made is recorded, and what is "
-                  "behind them is given that of the run")
+                  "outputs: the outputs of modules are recorded, and the "
+                  "following code receives the outputs of the run instead")
       ->check(OneOf({"inputs", "outputs"}))
       ->type_name("SIDE")
       ->capture_default_str();
   verb.add_option("--inject-rank", flags->inject_rank,
-                  "Rank of the run; default: that of each process")
+                  "Rank of the run to read; default: the rank of each process")
       ->check(CLI::NonNegativeNumber.description(""))
       ->type_name("N");
 }
 
 void AddExecFlags(CLI::App& verb, ExecFlags& flags) {
   verb.add_option("COMMAND", flags.words,
-                  "The command and its arguments, behind --")
+                  "The command and its arguments, after --")
       ->required()
       ->type_name("COMMAND");
   verb.add_option("--run", flags.run,
-                  "Name of the run; default: exec-<script>-<time>. If it is "
-                  "there, the run is NAME-2 and so on")
+                  "Name of the run; default: exec-<script>-<time>. If it "
+                  "exists, the run is called NAME-2 and so on")
       ->type_name("NAME");
   AddTexts(verb, "--ops", flags.ops,
            "Patterns of the ops to record; default: all");
   verb.add_option("--level", flags.level,
-                  "What of a script that asks for nothing is recorded: "
-                  "modules, functions of torch (api), or both")
+                  "What to record of a script without calls to msitd: modules, "
+                  "functions of torch (api), or both")
       ->check(OneOf({"module", "api", "mix"}))
       ->type_name("LEVEL")
       ->capture_default_str();
-  verb.add_option("--stack", flags.stack,
-                  "Where in the source each call comes from: none, caller or "
-                  "full")
+  verb.add_option(
+          "--stack", flags.stack,
+          "Source location to record for each call: none, caller or full")
       ->check(OneOf({"none", "caller", "full"}))
       ->type_name("LEVEL")
       ->capture_default_str();
-  verb.add_flag("--weights", flags.weights, "Also each parameter, once");
-  verb.add_flag("--gradients", flags.gradients, "Also what backwards compute");
+  verb.add_flag("--weights", flags.weights, "Also record each parameter once");
+  verb.add_flag("--gradients", flags.gradients, "Also record gradients");
   verb.add_flag("--aliases", flags.aliases,
-                "Keep bytes that go from one module to the next once");
+                "Store bytes that one module passes to the next only once");
   AddTexts(verb, "--map-path", flags.map_paths,
-           "OLD=NEW: files below OLD are looked for below NEW");
+           "OLD=NEW: search files below OLD in NEW instead");
   AddTexts(verb, "--map-device", flags.map_devices,
-           "OLD=NEW: devices of type OLD are NEW, such as npu=cpu");
+           "OLD=NEW: use devices of type NEW instead of OLD, such as npu=cpu");
   verb.add_option("--data-dir", flags.data_dir,
-                  "Records by a daemon of its own, with its store in DIR, "
-                  "whether another one runs or not")
+                  "Start a daemon with its store in DIR to record, even if "
+                  "another one runs")
       ->type_name("DIR");
 }
 

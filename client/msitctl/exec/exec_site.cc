@@ -12,7 +12,7 @@
 namespace msitd::msitctl {
 namespace {
 
-// It leaves a file behind, by which exec knows that some Python came by.
+// Creates a file that shows exec that a Python process was started.
 constexpr char kSiteCustomize[] = R"py(
 import os
 import sys
@@ -25,11 +25,11 @@ def _begin():
     try:
         from msitd._exec import begin
     except ImportError as error:
-        if not os.path.exists(os.path.join(_here, "told")):
-            with open(os.path.join(_here, "told"), "w"):
+        if not os.path.exists(os.path.join(_here, "no_package")):
+            with open(os.path.join(_here, "no_package"), "w"):
                 pass
             sys.stderr.write(
-                "msitctl exec: %s has no package msitd, so nothing of it is "
+                "msitctl exec: %s has no package msitd, so nothing is "
                 "recorded: %s\n" % (sys.executable, error)
             )
     else:
@@ -93,7 +93,7 @@ std::vector<std::string> ExecSite::Runs() const {
 
 bool ExecSite::HasFailed() const {
   return std::filesystem::exists(folder_ + "/failed") ||
-         std::filesystem::exists(folder_ + "/told");
+         std::filesystem::exists(folder_ + "/no_package");
 }
 
 }  // namespace msitd::msitctl

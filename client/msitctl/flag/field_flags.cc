@@ -36,8 +36,7 @@ std::string WithNearestName(const std::string& error) {
                         ask::SplitLists({error.substr(list + kNames.size())}));
   }
   return error.substr(0, list) +
-         (meant.empty() ? "; msitctl node capabilities has the metrics"
-                        : meant);
+         (meant.empty() ? "; see msitctl node capabilities -o name" : meant);
 }
 
 // Parses the index of `field[3]` at `begin` of `text`; nothing if there is
@@ -85,8 +84,8 @@ std::string ToleranceHint(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
   if (IsNumber(text)) {
-    return fmt::format("; a bound is 'nl2 <= {0}', a tolerance 'rtol={0}'",
-                       text);
+    return fmt::format(
+        "; write a bound as 'nl2 <= {0}', a tolerance as 'rtol={0}'", text);
   }
   if (ask::ParsePreset(text).ok()) {
     return fmt::format("; write @{} for the preset", text);

@@ -101,12 +101,12 @@ void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags) {
       "'PATTERN[@IO[/INDEX]]=KIND[/RANKS][ unless placed]'";
   AddTexts(
       verb, "--golden-layout", flags.golden,
-      "How ranks of the golden run hold tensors: concat(DIM), "
-      "concat(DIM,A:B:...) of fused projections, zigzag(DIM), sum, "
-      "replicated, pick(RANK), or fit: as the sizes of both runs say; by all "
-      "ranks or groups of so many; unless "
-      "placed: not those that say it themselves, as DTensors do; "
-      "repeatable, the first that fits an op counts")
+      "How tensors are divided among the ranks of the golden run: concat(DIM), "
+      "concat(DIM,A:B:...) for fused projections, zigzag(DIM), sum, "
+      "replicated, pick(RANK), or fit to derive it from the sizes of both "
+      "runs. RANKS: size of each group of ranks; default: all ranks. `unless "
+      "placed` excludes tensors with a recorded placement, such as DTensors. "
+      "Repeatable; the first one that matches an op applies")
       ->type_name(kType);
   AddTexts(verb, "--target-layout", flags.target, "The same for the target run")
       ->type_name(kType);

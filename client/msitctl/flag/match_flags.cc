@@ -38,8 +38,8 @@ constexpr MappingFile kMappingFiles[] = {
     {"--layer-mapping", &MatchFlags::layer_mapping, match::ReadLayerMapping,
      "YAML of msprobe's -lm: layers of a class to golden layers"},
     {"--ignore-table", &MatchFlags::ignore_table, match::ReadIgnoreTable,
-     "YAML in place of the table of receive buffers and scratch that --match "
-     "msprobe does not compare"}};
+     "YAML that replaces the table of receive buffers and scratch memory that "
+     "--match msprobe does not compare"}};
 
 ask::Outcome ReadMapping(const MappingFile& file, const std::string& path,
                          match::MsprobeMapping& out) {
@@ -62,22 +62,23 @@ void AddMatchFlags(CLI::App& verb, MatchFlags& flags) {
   for (const match::Matcher matcher : match::AllMatchers()) {
     words.emplace_back(match::MatcherName(matcher));
   }
-  verb.add_option("--match", flags.matcher,
-                  "Who puts the tensors of other tools together: auto, by the "
-                  "labels source of both runs; none, by names and numbers of "
-                  "calls; or a matcher; default auto")
+  verb.add_option(
+          "--match", flags.matcher,
+          "How to pair tensors recorded by other tools. auto (default): choose "
+          "by the label `source` of each run. none: by names and numbers of "
+          "calls. Otherwise, the name of a matcher")
       ->check(OneOf(words))
       ->type_name("NAME");
   verb.add_flag("--compat", flags.is_compat,
-                "Put them together as msit does, mistakes included");
+                "Pair tensors as msit does, including its mistakes");
   verb.add_option("--level", flags.level,
-                  "Which modules torch-atb puts together: layer, module, api "
+                  "Level of modules that torch-atb pairs: layer, module, api "
                   "or all; default all")
       ->check(OneOf({"layer", "module", "api", "all"}))
       ->type_name("LEVEL");
-  verb.add_option("--op-mapping-file", flags.op_mapping_file,
-                  "An op_mapping_file.json: types that torch-atb puts together "
-                  "besides its own")
+  verb.add_option(
+          "--op-mapping-file", flags.op_mapping_file,
+          "An op_mapping_file.json: additional types that torch-atb pairs")
       ->type_name("FILE");
   for (const MappingFile& file : kMappingFiles) {
     verb.add_option(file.flag, flags.*file.field, file.help)->type_name("FILE");
@@ -90,13 +91,14 @@ ask::Outcome SettleMatcher(MatchFlags& flags) {
     if (flags.matcher == "auto") flags.matcher = kMsprobe;
     if (flags.matcher != kMsprobe) {
       return ask::UsageError(
-          fmt::format("{} goes with --match {} only", file.flag, kMsprobe));
+          fmt::format("{} requires --match {}", file.flag, kMsprobe));
     }
   }
   if (!flags.layer_mapping.empty() &&
       !(flags.cell_mapping.empty() && flags.api_mapping.empty())) {
     return ask::UsageError(
-        "--layer-mapping goes with neither --cell-mapping nor --api-mapping");
+        "--layer-mapping cannot be combined with --cell-mapping or "
+        "--api-mapping");
   }
   return {};
 }

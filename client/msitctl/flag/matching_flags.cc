@@ -31,7 +31,7 @@ absl::StatusOr<v1::Matching> ParseJsonMapping(std::string_view text) {
       google::protobuf::StringPiece(text.data(), text.size()), &object);
   if (!status.ok()) {
     return MakeStatus(
-        absl::StatusCode::kInvalidArgument, "is no JSON object: {}",
+        absl::StatusCode::kInvalidArgument, "is not a JSON object: {}",
         std::string_view(status.message().data(), status.message().size()));
   }
   v1::Matching matching;
@@ -129,46 +129,46 @@ absl::StatusOr<v1::Matching::RankPair> ParseRankPair(std::string_view text) {
 }
 
 void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
-  AddTexts(
-      verb, "--rewrite", flags.rewrites,
-      "Changes target ops before they are looked up in the golden run; \\1 "
-      "is a group; repeatable, one after the other")
+  AddTexts(verb, "--rewrite", flags.rewrites,
+           "Rewrite target ops before they are searched in the golden run; \\1 "
+           "is a group. Repeatable; rules apply one after the other")
       ->type_name("'REGEX=>REPLACEMENT'");
   verb.add_option("--op-map,--map", flags.op_map_file,
-                  "File of ops that belong to each other: JSON object or YAML, "
-                  "golden name to target name")
+                  "File with pairs of ops: a JSON object or YAML that maps "
+                  "golden names to target names")
       ->check(NotEmpty())
       ->type_name("FILE");
   CLI::Option* const mapping =
       verb.add_option("--mapping", flags.mapping,
-                      "Attachment of a run that lists pairs of tensors: only "
-                      "these are pairs")
+                      "Attachment of a run that lists pairs of tensors; only "
+                      "these are compared")
           ->check(NotEmpty())
           ->type_name("[golden:|target:]NAME");
   verb.add_option("--mapping-file", flags.mapping_file,
-                  "File to attach to the target run and use as --mapping; "
-                  "detached again if the comparison is refused")
+                  "File to attach to the target run and use as --mapping. It "
+                  "is detached again if the comparison is rejected")
       ->check(NotEmpty())
       ->type_name("FILE")
       ->excludes(mapping);
   verb.add_flag("--pair-others", flags.pair_others,
-                "Pair what the mapping does not name as if there were none");
+                "Pair tensors that the mapping does not name as if there were "
+                "no mapping");
   verb.add_flag("--ignore-case", flags.ignore_case,
-                "Ops are equal in either case");
+                "Ignore case in the names of ops");
   verb.add_flag("--fuzzy", flags.fuzzy,
-                "Pair what is left over in order, whatever the call, wrappers, "
-                "case and separators");
+                "Pair the remaining tensors in order, and ignore calls, "
+                "wrappers, case and separators");
   verb.add_option("--token-offset", flags.token_offset,
-                  "Golden token T belongs to target token T + N")
+                  "Pair golden token T with target token T + N")
       ->check(WholeNumber(-kTokenMax, kTokenMax))
       ->type_name("N");
   AddTexts(verb, "--rank-map", flags.rank_map,
-           "Ranks that belong to each other; no others are compared")
+           "Ranks to pair; no others are compared")
       ->type_name("GOLDEN=TARGET,...");
   AddLayoutFlags(verb, flags.layouts);
-  verb.add_flag("--ignore-placements", flags.ignore_placements,
-                "Compare shards rank by rank, whatever they say of their place "
-                "in a tensor");
+  verb.add_flag(
+      "--ignore-placements", flags.ignore_placements,
+      "Compare shards rank by rank, and ignore their recorded placements");
 }
 
 ask::Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
@@ -195,7 +195,7 @@ ask::Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
   if (flags.pair_others) {
     if (flags.mapping.empty() && flags.mapping_file.empty()) {
       return ask::UsageError(
-          "--pair-others goes with --mapping or --mapping-file");
+          "--pair-others requires --mapping or --mapping-file");
     }
     matching.mutable_mapping()->set_pair_others(true);
   }

@@ -32,7 +32,7 @@ absl::Status CheckMetricName(const std::string& name,
                              std::span<const std::string> taken) {
   std::string_view problem;
   if (!IsMetricName(name)) {
-    problem = "no name of a metric: 1 to 64 letters, digits, _, . and -";
+    problem = "not a name of a metric: use 1 to 64 letters, digits, _, . and -";
   } else if (IsReportColumn(name)) {
     problem = "a column of reports, and cannot be the name of a metric";
   } else if (std::find(taken.begin(), taken.end(), name) != taken.end()) {
@@ -47,7 +47,7 @@ ask::Outcome SpecsOf(const PluginFlags& flags,
                      std::span<const std::string> taken,
                      std::vector<ask::PluginSpec>& specs) {
   if (flags.plugins.size() > kPluginsMax) {
-    return ask::UsageError(fmt::format("{} plug-ins, at most {} may be",
+    return ask::UsageError(fmt::format("{} plug-ins; the maximum is {}",
                                        flags.plugins.size(), kPluginsMax));
   }
   if (!flags.names.empty() && flags.names.size() != flags.plugins.size()) {
@@ -64,8 +64,9 @@ ask::Outcome SpecsOf(const PluginFlags& flags,
       return ask::UsageError(Message(status));
     }
     if (!names.insert(spec.metric).second) {
-      return ask::UsageError(fmt::format(
-          "two metrics would be called {}; give names to all", spec.metric));
+      return ask::UsageError(
+          fmt::format("two metrics would be called {}; name each with --name",
+                      spec.metric));
     }
     if (access(spec.file.c_str(), R_OK) != 0) {
       return ask::UsageError(
@@ -80,27 +81,28 @@ ask::Outcome SpecsOf(const PluginFlags& flags,
 void AddPluginFlags(CLI::App& verb, const std::string& name_flag,
                     PluginFlags& flags) {
   AddTexts(verb, "--plugin", flags.plugins,
-           "Function of a Python file that takes two arrays, golden and "
+           "Function in a Python file that takes two arrays, golden and "
            "target, and returns a value, or a value and a text; repeatable")
       ->type_name("FILE.py:FUNCTION");
   AddTexts(verb, name_flag, flags.names,
-           "Name of the metric, for each --plugin in order; default the name "
+           "Name of the metric, for each --plugin in order; default: the name "
            "of the function")
       ->type_name("NAME");
   verb.add_option("--python", flags.python,
-                  "Interpreter of plug-ins, which has numpy; default python3")
+                  "Interpreter for plug-ins, with numpy; default python3")
       ->type_name("PROGRAM");
   verb.add_option("--plugin-arrays", flags.arrays,
-                  "What plug-ins take: numpy or torch; default numpy")
+                  "Type of the arrays that plug-ins receive: numpy or torch; "
+                  "default numpy")
       ->check(OneOf({"numpy", "torch"}))
       ->type_name("KIND");
   verb.add_option("--plugin-timeout", flags.timeout,
-                  "For one pair in a plug-in; then its interpreter is started "
-                  "again. Default 60s")
+                  "Time limit for one pair in a plug-in, after which its "
+                  "interpreter is restarted; default 60s")
       ->type_name("TIME");
   verb.add_option("--plugin-size-max", flags.pair_bytes_max,
-                  "Pairs with more bytes are not given to plug-ins; default "
-                  "1GB (of 1024)")
+                  "Do not pass pairs with more bytes to plug-ins; default 1GB "
+                  "(1 KB is 1024 bytes)")
       ->transform(SizeValue())
       ->type_name("SIZE");
 }

@@ -100,7 +100,7 @@ ask::Outcome AddRules(const PolicyFlags& flags, v1::Policy& policy,
   }
   if (policy.rules_size() > ask::kPolicyRulesMax) {
     return ask::UsageError(
-        fmt::format("more than {} rules in the policy", ask::kPolicyRulesMax));
+        fmt::format("the policy has more than {} rules", ask::kPolicyRulesMax));
   }
   return {};
 }
@@ -108,42 +108,44 @@ ask::Outcome AddRules(const PolicyFlags& flags, v1::Policy& policy,
 }  // namespace
 
 void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags) {
-  AddTexts(verb, "--rule", flags.rules,
-           "Tolerance for some ops; the first that matches decides; repeatable")
+  AddTexts(
+      verb, "--rule", flags.rules,
+      "Tolerance for some ops. Repeatable; the first one that matches applies")
       ->type_name("'PATTERN: TOLERANCE'");
   verb.add_option("--policy", flags.policy_file,
-                  "File of rules: a PATTERN: TOLERANCE a line, or JSON; after "
-                  "--rule")
+                  "File of rules, applied after --rule: one PATTERN: TOLERANCE "
+                  "per line, or JSON")
       ->check(NotEmpty())
       ->type_name("FILE");
   verb.add_option("--tol", flags.tolerance,
-                  "Tolerance for all ops that no rule is for, such as 'cosine "
-                  ">= 0.999 and max_abs <= 1e-2' or 'rtol=1e-3 atol=1e-5'")
+                  "Tolerance for ops without a rule, such as 'cosine >= 0.999 "
+                  "and max_abs <= 1e-2' or 'rtol=1e-3 atol=1e-5'")
       ->check(NotEmpty())
       ->type_name("TOLERANCE");
   verb.add_option("--preset", flags.preset,
-                  "What decides where no rule matches: torch, polygraphy, "
+                  "Tolerances for ops without a rule: torch, polygraphy, "
                   "sglang, msit, msprobe, bitwise, fp8")
       ->check(OneOf(PresetWords()))
       ->type_name("NAME");
   AddTexts(verb, "--metrics", flags.metrics,
-           "Sets measured beside the usual: ulp, shares, percentiles, pearson, "
-           "bits, top-k, msit, msprobe")
+           "Additional sets of metrics to measure: ulp, shares, percentiles, "
+           "pearson, bits, top-k, msit, msprobe")
       ->check(ListOf({"ulp", "shares", "percentiles", "pearson", "bits",
                       "top-k", "msit", "msprobe"}))
       ->type_name("LIST");
-  verb.add_option("--shapes", flags.shapes,
-                  "Shapes that may be compared: exact, squeeze (but for "
-                  "dimensions of 1), count (equally many elements)")
+  verb.add_option(
+          "--shapes", flags.shapes,
+          "Which shapes to compare: exact (equal shapes), squeeze (equal "
+          "without dimensions of 1), count (equal numbers of elements)")
       ->check(OneOf({"exact", "squeeze", "count"}))
       ->type_name("RULE");
   AddTexts(verb, "--allow-unmatched", flags.allow_unmatched,
-           "Tensors that either run may have alone: ops, with @IO or "
-           "@IO/INDEX these of them only, or @sdpa-eager for what fused "
-           "attention leaves out; repeatable")
+           "Tensors that may exist in only one run: OPS selects all tensors of "
+           "these ops, OPS@IO or OPS@IO/INDEX only some, @sdpa-eager those "
+           "that fused attention does not compute. Repeatable")
       ->type_name("'PATTERN[@IO[/INDEX]]'");
   verb.add_option("--top-k", flags.top_k,
-                  "Elements that top_k_overlap looks at; default 5")
+                  "Number of elements that top_k_overlap compares; default 5")
       ->type_name("K")
       ->check(WholeNumber(1, kTopKMax));
 }
@@ -158,8 +160,8 @@ void WarnOfDirections(const v1::Policy& policy,
         continue;
       }
       fmt::print(stderr,
-                 "msitctl: note: {}: {} is better the lower, and this asks for "
-                 "a large one\n",
+                 "msitctl: note: {}: lower values of {} are better, but this "
+                 "requires a high one\n",
                  ask::Printable(rule_sources[static_cast<size_t>(i)]),
                  ask::Printable(metric.name()));
     }

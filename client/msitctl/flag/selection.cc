@@ -26,19 +26,19 @@ CLI::Option* AddTexts(CLI::App& verb, const std::string& name,
 }
 
 void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
-  verb.add_option("--ranks", flags.ranks, "Such as 0,2-3")
+  verb.add_option("--ranks", flags.ranks, "Ranks, such as 0,2-3")
       ->check(NotEmpty())
       ->type_name("LIST");
-  AddTexts(verb, "--devices", flags.devices, "Such as npu:0,npu:1; repeatable")
+  AddTexts(verb, "--devices", flags.devices,
+           "Devices, such as npu:0,npu:1; repeatable")
       ->type_name("LIST");
   verb.add_option("--tokens", flags.tokens,
                   "Generated tokens, or steps of training: 0-3,10")
       ->check(NotEmpty())
       ->type_name("LIST");
-  AddTexts(
-      verb, "--ops", flags.ops,
-      "Patterns, such as '*.layers.*.q_proj': * stands for any text, ? for "
-      "one byte; separated by commas, repeatable")
+  AddTexts(verb, "--ops", flags.ops,
+           "Patterns of ops, such as '*.layers.*.q_proj'. * matches any text, "
+           "? matches one byte. Separated by commas; repeatable")
       ->type_name("LIST");
   AddTexts(verb, "--io", flags.ios,
            "input, output, weight, grad_input, grad_output, grad_weight, "
@@ -56,16 +56,17 @@ void AddKindFlag(CLI::App& verb, SelectionFlags& flags, bool takes_documents) {
   words.emplace_back("value");
   words.emplace_back("all");
   AddTexts(verb, "--kind", flags.kinds,
-           fmt::format("{}; value stands for number to other; separated by "
-                       "commas, repeatable; without it tensors alone",
+           fmt::format("{}. value means number to other. Separated by commas; "
+                       "repeatable. Default: tensors only",
                        fmt::join(words, ", ")))
       ->check(ListOf(words))
       ->type_name("LIST");
 }
 
 void AddRequestFlag(CLI::App& verb, SelectionFlags& flags) {
-  AddTexts(verb, "--request", flags.requests,
-           "Id of a request: takes the tokens that work at it; repeatable")
+  AddTexts(
+      verb, "--request", flags.requests,
+      "Id of a request, to select the tokens that belong to it; repeatable")
       ->type_name("ID");
 }
 
@@ -116,7 +117,7 @@ absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
     const auto io = ParseIo(name);
     if (!io.has_value()) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "--io \"{}\" is none of input, output, weight, "
+                        "--io \"{}\" is not one of input, output, weight, "
                         "grad_input, grad_output, grad_weight, state",
                         name);
     }

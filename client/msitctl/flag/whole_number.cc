@@ -34,14 +34,15 @@ bool Read(const std::string& text, Number& number) {
 std::string CheckWhole(const std::string& text, int64_t min, int64_t max) {
   int64_t number = 0;
   if (Read(text, number) && number >= min && number <= max) return "";
-  return fmt::format("\"{}\" is no whole number from {} to {}", Shown(text),
+  return fmt::format("\"{}\" is not a whole number from {} to {}", Shown(text),
                      min, max);
 }
 
 std::string CheckReal(const std::string& text) {
   double number = 0;
   if (Read(text, number) && std::isfinite(number)) return "";
-  return fmt::format("\"{}\" is no number such as -1.5 or 1e-3", Shown(text));
+  return fmt::format("\"{}\" is not a number such as -1.5 or 1e-3",
+                     Shown(text));
 }
 
 std::string ToBytes(std::string& text) {

@@ -24,7 +24,9 @@ namespace {
 ask::Outcome PrintStatuses(Invocation& invocation) {
   const bool is_json = invocation.options().format == ask::Format::kJson;
   if (!is_json && !invocation.is_table()) {
-    return ask::UsageError("node status of several daemons is a table or JSON");
+    return ask::UsageError(
+        "node status of several daemons supports only the formats table and "
+        "json");
   }
   ask::PrintOptions options = invocation.print_options();
   options.more_members = nullptr;
@@ -105,7 +107,8 @@ ask::Outcome Top(Invocation& invocation, const TopWords& words) {
   const bool is_fleet = invocation.fleet() != nullptr;
   if (invocation.options().format != ask::Format::kTable) {
     if (is_fleet)
-      return ask::UsageError("node top of several daemons is a table");
+      return ask::UsageError(
+          "node top of several daemons supports only the format table");
     ask::ListLayout layout;
     layout.field = "streams";
     layout.name = "run";
@@ -128,9 +131,9 @@ void AddTop(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "top",
-       .summary = "Shows what each stream does: rates, memory, losses. Any "
-                  "other format than table prints its counters once. Of "
-                  "several daemons: a line for each.",
+       .summary = "Show the rates, memory use and losses of each stream. With "
+                  "several daemons, show one line for each. Formats other than "
+                  "table print the counters once.",
        .examples = "msitctl node top\n"
                    "msitctl node top --once --interval 10s\n"
                    "msitctl --endpoints node1:7741,node2:7741 node top",
@@ -138,10 +141,10 @@ void AddTop(CommandLine& line, CLI::App& noun) {
        .takes_fleet = true},
       [words](Invocation& invocation) { return Top(invocation, *words); });
   verb.add_option("--interval", words->interval,
-                  "Time between two looks, such as 500ms or 10s")
+                  "Time between two updates, such as 500ms or 10s")
       ->type_name("DURATION")
       ->capture_default_str();
-  verb.add_flag("--once", words->once, "Ends behind the first table");
+  verb.add_flag("--once", words->once, "Print one table and exit");
 }
 
 void AddDiag(CommandLine& line, CLI::App& noun) {
@@ -149,9 +152,9 @@ void AddDiag(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "diag",
-       .summary = "Writes a tar archive for whoever is to find out what is "
-                  "wrong: status, configuration, metrics, the last lines of "
-                  "the log, files of the store. No bytes of tensors.",
+       .summary = "Write a tar archive for troubleshooting: status, "
+                  "configuration, metrics, the end of the log, and a list of "
+                  "the files in the store. It contains no bytes of tensors.",
        .examples = "msitctl node diag\n"
                    "msitctl node diag --out /tmp/node7.tar",
        .rpcs = "NodeService.GetDiagnostics, NodeService.GetNodeStatus, "
@@ -160,12 +163,12 @@ void AddDiag(CommandLine& line, CLI::App& noun) {
       [flags](Invocation& invocation) {
         return WriteDiagnostics(invocation, *flags);
       });
-  verb.add_option("--out", flags->out,
-                  "File to write, or - for stdout; default: a name made of "
-                  "the time")
+  verb.add_option(
+          "--out", flags->out,
+          "File to write; - is stdout. Default: a name with the current time")
       ->type_name("FILE");
   verb.add_flag("--tensor-names", flags->tensor_names,
-                "Lists names of tensors as well");
+                "Include the names of tensors");
 }
 
 }  // namespace
@@ -177,7 +180,7 @@ void AddNodeCommands(CommandLine& line) {
   CLI::App& status = line.AddVerb(
       noun,
       {.name = "status",
-       .summary = "Prints how the daemon does: state and counters.",
+       .summary = "Print the daemon's state and counters.",
        .examples = "msitctl node status\n"
                    "msitctl --endpoint node7:7741 node status -o json",
        .rpcs = "NodeService.GetNodeStatus",
@@ -188,8 +191,8 @@ void AddNodeCommands(CommandLine& line) {
   AddPartialFlag(status, *allows_partial);
   line.AddVerb(noun,
                {.name = "capabilities",
-                .summary = "Prints what the daemon can do, and its limits; "
-                           "-o name prints its metrics.",
+                .summary = "Print the daemon's capabilities and limits. -o "
+                           "name prints its metrics.",
                 .examples = "msitctl node capabilities\n"
                             "msitctl node capabilities -o name",
                 .rpcs = "NodeService.GetCapabilities"},

@@ -153,10 +153,11 @@ class Gatherer {
 
 std::string Contents(const std::vector<DiagFile>& files, bool tensor_names) {
   std::string out =
-      "What a daemon says of itself, by `msitctl node diag`. No bytes of "
-      "tensors are\nin it";
-  out += tensor_names ? ", but names of tensors are.\n\n"
-                      : ", and no names of them.\n\n";
+      "Diagnostics of a daemon, written by `msitctl node diag`. They contain "
+      "no bytes of\n"
+      "tensors";
+  out += tensor_names ? ", but names of tensors.\n\n"
+                      : " and no names of tensors.\n\n";
   for (const DiagFile& file : files) {
     out += fmt::format("{:<20} {}\n", file.name, ask::Printable(file.summary));
   }

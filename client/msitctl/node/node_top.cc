@@ -122,7 +122,7 @@ std::string Head(const Look& before, const Look& after, double seconds) {
                      is.is_making_room() ? ", making room" : "",
                      is.verification().finding_count() == 0
                          ? ""
-                         : fmt::format(", {} places went bad",
+                         : fmt::format(", {} damaged places",
                                        is.verification().finding_count()));
   out += fmt::format(
       "{} streams: {}, {:.0f} records/s; ring {} of {}; lost {} ({:.0f}/s), "

@@ -107,9 +107,10 @@ std::string TableOf(const std::vector<ask::ConnectionOptions>& nodes,
       cells[0] = node.endpoint;
       cells[1] = "no answer";
       table.Add(std::move(cells));
-      failed += ask::Printable(fmt::format("no answer of {}: {}", node.endpoint,
-                                           fleet.ErrorOf(node.endpoint))) +
-                "\n";
+      failed +=
+          ask::Printable(fmt::format("no answer from {}: {}", node.endpoint,
+                                     fleet.ErrorOf(node.endpoint))) +
+          "\n";
       continue;
     }
     const auto was = before.find(node.endpoint);

@@ -36,11 +36,11 @@ constexpr char kArchivedColumns[] =
 std::string ProgressText(const v1::ArchiveJob& job) {
   const bool restores = job.kind() == v1::ArchiveJob::RESTORE;
   if (job.kind() == v1::ArchiveJob::PRUNE) {
-    return fmt::format("{}: looking for objects that nothing names",
+    return fmt::format("{}: searching for unreferenced objects",
                        ask::Printable(job.url()));
   }
   if (job.state() == v1::ArchiveJob::PENDING) {
-    return fmt::format("{}: waits for other runs", ask::Printable(job.run()));
+    return fmt::format("{}: waiting for other runs", ask::Printable(job.run()));
   }
   std::string out = fmt::format("{}: {}/{} records", ask::Printable(job.run()),
                                 job.record_count(), job.record_total());
@@ -63,7 +63,7 @@ std::string ComparisonsText(const v1::ArchiveJob& job) {
     out += fmt::format(", {} not {}", job.left_comparison_count(),
                        job.kind() == v1::ArchiveJob::RESTORE
                            ? "restored"
-                           : "archived: not at an end");
+                           : "archived because they have not ended");
   }
   return out;
 }
@@ -74,7 +74,8 @@ std::string UnreadableText(const v1::ArchiveJob& job) {
   const int64_t attachments = job.unreadable_attachment_count();
   if (tensors == 0 && attachments == 0) return "";
   std::string out = fmt::format(
-      "\nunreadable: {} tensor{}, {} attachment{}; the copy lacks their bytes",
+      "\nunreadable: {} tensor{}, {} attachment{}; their bytes are missing in "
+      "the copy",
       tensors, tensors == 1 ? "" : "s", attachments,
       attachments == 1 ? "" : "s");
   for (const std::string& item : job.unreadable()) {
@@ -95,8 +96,7 @@ ask::Outcome TellItGoesOn(ask::Outcome outcome, const v1::ArchiveJob& job) {
   if (outcome.ok() || IsOver(job)) return outcome;
   if (outcome.error.empty()) outcome.error = "interrupted";
   outcome.error += fmt::format(
-      "; job {} goes on as long as the daemon does, and the same command "
-      "finds it again",
+      "; job {} continues in the daemon; to wait for it, repeat the command",
       job.id());
   return outcome;
 }
@@ -194,16 +194,16 @@ ask::Outcome Archive(Invocation& invocation, const ArchiveFlags& flags) {
       invocation.AskToTheEnd(&Stub::ArchiveRun, request, job));
   if (flags.detach) return PrintOne(invocation, job, "run");
   MSITCTL_RETURN_IF_FAILED(Await(invocation, job));
-  return End(
-      invocation, job,
-      fmt::format("archived {} at {}/{}: {} records{}, {} sent, {} read "
-                  "back{}{}",
-                  ask::Printable(job.run()), ask::Printable(job.url()),
-                  ask::Printable(job.archived_run()), job.record_count(),
-                  ComparisonsText(job), ask::HumanSize(job.sent_size_bytes()),
-                  ask::HumanSize(job.verified_size_bytes()),
-                  flags.give_up ? "; its bytes are given up here" : "",
-                  UnreadableText(job)));
+  return End(invocation, job,
+             fmt::format(
+                 "archived {} at {}/{}: {} records{}, {} sent, {} read "
+                 "back{}{}",
+                 ask::Printable(job.run()), ask::Printable(job.url()),
+                 ask::Printable(job.archived_run()), job.record_count(),
+                 ComparisonsText(job), ask::HumanSize(job.sent_size_bytes()),
+                 ask::HumanSize(job.verified_size_bytes()),
+                 flags.give_up ? "; its bytes are removed from this store" : "",
+                 UnreadableText(job)));
 }
 
 struct RestoreFlags {
@@ -263,8 +263,7 @@ void AddArchiving(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "archiving",
-       .summary =
-           "Lists what is, or was, archived and restored, the last first.",
+       .summary = "List the jobs that archive or restore runs, newest first.",
        .examples = "msitctl run archiving",
        .rpcs = "ArchiveService.ListArchiveJobs"},
       [columns](Invocation& invocation) {
@@ -294,7 +293,7 @@ void AddArchiveVerbs(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "archive",
-       .summary = "Copies a sealed run into an archive, and reads it back.",
+       .summary = "Copy a sealed run into an archive, and verify the copy.",
        .examples =
            "msitctl run archive golden-fp32 s3://models/runs\n"
            "msitctl run archive golden-fp32 file:///srv/runs --give-up\n"
@@ -306,26 +305,27 @@ void AddArchiveVerbs(CommandLine& line, CLI::App& noun) {
       });
   AddRunName(verb, archive->run);
   verb.add_option("URL", archive->url,
-                  "file:///DIRECTORY of the daemon's machine, or "
-                  "s3://BUCKET/PREFIX; one that the daemon's `archives` names")
+                  "Archive: file:///DIRECTORY on the daemon's machine, or "
+                  "s3://BUCKET/PREFIX. It must be listed in the daemon's "
+                  "option `archives`")
       ->type_name("URL");
   verb.add_flag("--give-up", archive->give_up,
-                "Give the bytes up here once the archive has them");
+                "Remove the bytes from this store after they are archived");
   verb.add_flag("--prune", archive->prune,
-                "Copy nothing: remove objects from the folder of RUN, or from "
-                "the whole archive without RUN, that no run there names");
+                "Copy nothing. Remove unreferenced objects from the folder of "
+                "RUN or, without RUN, from the whole archive");
   verb.add_option("--older-than", archive->older_than,
-                  "With --prune, keep objects that are younger, since they may "
-                  "belong to a run that is being archived")
+                  "With --prune, keep younger objects, which may belong to a "
+                  "run that is being archived")
       ->type_name("DURATION")
       ->capture_default_str();
   verb.add_flag("--detach", archive->detach,
-                "Do not wait: print the job and return");
+                "Print the job and exit without waiting for it");
   auto restore = std::make_shared<RestoreFlags>();
   CLI::App& back = line.AddVerb(
       noun,
       {.name = "restore",
-       .summary = "Makes a sealed run of an archived one.",
+       .summary = "Create a sealed run from an archived one.",
        .examples = "msitctl run restore s3://models/runs/golden-fp32\n"
                    "msitctl run restore file:///srv/runs/golden-fp32 --as old",
        .rpcs = "ArchiveService.RestoreRun, ArchiveService.GetArchiveJob"},
@@ -335,10 +335,11 @@ void AddArchiveVerbs(CommandLine& line, CLI::App& noun) {
   back.add_option("URL/RUN", restore->place, "The archived run")
       ->required()
       ->type_name("URL/RUN");
-  back.add_option("--as", restore->run, "Its name here; default: as there")
+  back.add_option("--as", restore->run,
+                  "Name of the new run; default: the name in the archive")
       ->type_name("RUN");
   back.add_flag("--detach", restore->detach,
-                "Do not wait: print the job and return");
+                "Print the job and exit without waiting for it");
   AddArchiving(line, noun);
 }
 

@@ -60,7 +60,7 @@ ask::Outcome Attach(Invocation& invocation, const AttachFlags& flags) {
   if (name.empty()) {
     name = std::filesystem::path(flags.file).filename().string();
     if (flags.file == "-" || name.empty()) {
-      return ask::UsageError("--name is needed: the file has none");
+      return ask::UsageError("--name is required for stdin");
     }
   }
   const absl::StatusOr<std::string> bytes =
@@ -83,25 +83,25 @@ void AddAttach(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "attach",
-       .summary = "Keeps a file with a run, 64 MiB at most.",
+       .summary = "Attach a file of at most 64 MiB to a run.",
        .examples =
            "msitctl run attach tp8-bf16 module_tree.txt\n"
            "msitctl run attach tp8-bf16 - --name graph --media-type text/plain",
        .rpcs = "AttachmentService.WriteAttachment"},
       [flags](Invocation& invocation) { return Attach(invocation, *flags); });
   AddRunName(verb, flags->run);
-  verb.add_option("FILE,--file", flags->file, "File to keep; - is stdin")
+  verb.add_option("FILE,--file", flags->file, "File to attach; - is stdin")
       ->required()
       ->type_name("FILE");
   verb.add_option("--name", flags->name,
-                  "Name of the attachment; default that of the file")
+                  "Name of the attachment; default: the name of the file")
       ->type_name("NAME");
   verb.add_option("--media-type", flags->media_type,
-                  "What it is, such as application/json; default by the end of "
-                  "the file's name")
+                  "Media type, such as application/json; default: by the file "
+                  "name extension")
       ->type_name("TYPE");
   verb.add_flag("--replace", flags->replace,
-                "An attachment of that name goes, if there is one");
+                "Replace an attachment of the same name");
 }
 
 void AddAttachments(CommandLine& line, CLI::App& noun) {
@@ -113,7 +113,7 @@ void AddAttachments(CommandLine& line, CLI::App& noun) {
   layout.name = "name";
   CLI::App& verb = line.AddVerb(noun,
                                 {.name = "attachments",
-                                 .summary = "Lists what is kept with a run.",
+                                 .summary = "List the attachments of a run.",
                                  .examples = "msitctl run attachments tp8-bf16",
                                  .rpcs = "AttachmentService.ListAttachments"},
                                 [run, flags, layout](Invocation& invocation) {
@@ -152,7 +152,8 @@ void AddGet(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "attachment",
-       .summary = "Prints one attachment of a run, or writes its bytes.",
+       .summary =
+           "Print one attachment of a run, or write its bytes to a file.",
        .examples = "msitctl run attachment tp8-bf16 module_tree.txt\n"
                    "msitctl run attachment tp8-bf16 graph --out graph.txt\n"
                    "msitctl run attachment tp8-bf16 graph --out -",
@@ -171,7 +172,7 @@ void AddDetach(CommandLine& line, CLI::App& noun) {
   CLI::App& verb =
       line.AddVerb(noun,
                    {.name = "detach",
-                    .summary = "Removes an attachment of a run.",
+                    .summary = "Remove an attachment from a run.",
                     .examples = "msitctl run detach tp8-bf16 module_tree.txt",
                     .rpcs = "AttachmentService.DeleteAttachment"},
                    [run, name](Invocation& invocation) -> ask::Outcome {

@@ -42,7 +42,7 @@ ask::Outcome FindArchivedRun(Invocation& invocation, const std::string& text,
   const std::vector<ArchivedRunName> readings = ReadingsOf(text);
   if (readings.empty()) {
     return ask::UsageError(
-        "an archived run is named by the URL of its archive and its name: "
+        "name an archived run by the URL of its archive and its name: "
         "file:///DIRECTORY/RUN or s3://BUCKET/PREFIX/RUN");
   }
   out = readings.front();

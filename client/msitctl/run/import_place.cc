@@ -27,32 +27,32 @@ constexpr size_t kShownProblemsMax = 20;
 
 void AddImportPlaceFlags(CLI::App& verb, ImportPlaceFlags& flags) {
   verb.add_option("--run", flags.run,
-                  "Run to fill; it is made if it does not exist")
+                  "Run to import into; it is created if it does not exist")
       ->type_name("RUN");
   verb.add_option("--source", flags.source,
-                  "What the folders are: files, ge, fx, mindie, msit, atb or "
-                  "msprobe; default: found by their content")
+                  "Format of the folders: files, ge, fx, mindie, msit, atb or "
+                  "msprobe; default: detected from their contents")
       ->type_name("KIND");
   verb.add_option("--rank", flags.rank,
-                  "Rank of all tensors, for folders that do not say it")
+                  "Rank of all tensors, for folders without ranks")
       ->check(WholeNumber(0, kRankMax))
       ->type_name("N");
   verb.add_option("--token", flags.token, "Token of all tensors")
       ->check(WholeNumber(0, kTokenMax))
       ->type_name("N");
-  verb.add_option("--world-size", flags.world_size,
-                  "Ranks of the job; default: the highest rank that is there, "
-                  "and one")
+  verb.add_option(
+          "--world-size", flags.world_size,
+          "Number of ranks of the job; default: the highest rank plus one")
       ->check(WholeNumber(1, kRankMax + 1))
       ->type_name("N");
   verb.add_option("--device", flags.device,
-                  "Device of tensors, where nothing says it; default cpu:0")
+                  "Device of tensors without a recorded device; default cpu:0")
       ->type_name("DEVICE");
   verb.add_option("--prefix", flags.prefix, "Text to put before each op")
       ->type_name("TEXT");
   verb.add_option("--mapping-folder", flags.mapping_folder,
-                  "Of MindIE: folder of its two op mappings; default: the "
-                  "tree, or a folder on the way to it")
+                  "MindIE only: folder with its two op mappings; default: the "
+                  "imported folder or one of its parents")
       ->type_name("DIR");
 }
 
@@ -62,7 +62,7 @@ ask::Outcome ReadSource(const ImportPlaceFlags& flags,
   kind = trees::ParseTreeKind(flags.source);
   if (kind) return {};
   return ask::UsageError(
-      fmt::format("--source: \"{}\" is none of files, ge, fx, mindie, msit, "
+      fmt::format("--source: \"{}\" is not one of files, ge, fx, mindie, msit, "
                   "atb and msprobe",
                   flags.source));
 }
@@ -131,8 +131,8 @@ void SetCounts(const fill::ImportJob& job, ImportResult& result) {
 void TellConflicts(const ImportResult& result) {
   for (const ImportDouble& doubled : result.doubles()) {
     fmt::print(stderr,
-               "{}: {} is a tensor of {} too, which came first: of others, its "
-               "bytes stay\n",
+               "{}: tensor {} was already imported from {} with different "
+               "bytes, which are kept\n",
                doubled.file(), doubled.op(), doubled.former_file());
   }
 }
@@ -143,7 +143,7 @@ std::string KeptText(const ImportResult& result) {
     if (count != 0) out += fmt::format(", {} {}", count, what);
   };
   add(result.derived_count(), "derived");
-  add(result.unkept_count(), "of which nothing is kept");
+  add(result.unkept_count(), "not kept");
   add(result.underived_count(), "for which the function failed");
   return out;
 }
@@ -156,7 +156,7 @@ void TellProblems(const fill::ImportProblems& problems) {
                ask::Printable(problem.reason));
   }
   if (problems.count() <= static_cast<int64_t>(shown)) return;
-  fmt::print(stderr, "{} problems in all:\n", problems.count());
+  fmt::print(stderr, "{} problems in total:\n", problems.count());
   for (const auto& [reason, count] : problems.counts()) {
     fmt::print(stderr, "{:>8}  {}\n", count, ask::Printable(reason));
   }

@@ -44,35 +44,36 @@ std::string TextAt(const Json& json, const char* name) {
 
 void AddKeepFlags(CLI::App& verb, KeepFlags& flags) {
   verb.add_option("--keep", flags.keep,
-                  "How much of each tensor: full, summary or sample, as the "
-                  "capture policy of a new run; or what a function of a Python "
-                  "file returns for it: FILE.py:FUNCTION")
+                  "How much of each tensor to store: full, summary or sample, "
+                  "as the capture policy of a new run; or FILE.py:FUNCTION for "
+                  "the results of a Python function")
       ->check([](const std::string& text) {
         const bool is_level =
             text == "full" || text == "summary" || text == "sample";
         return is_level || ask::ParsePlugin(text).ok()
                    ? std::string()
                    : "\"" + text +
-                         "\" is none of full, summary, sample and "
+                         "\" is not one of full, summary, sample and "
                          "FILE.py:FUNCTION";
       })
       ->type_name("LEVEL")
       ->capture_default_str();
-  verb.add_option("--python", flags.python,
-                  "Interpreter of a function of --keep, which has numpy; "
-                  "default python3")
+  verb.add_option(
+          "--python", flags.python,
+          "Interpreter for a function of --keep, with numpy; default python3")
       ->type_name("PROGRAM");
   verb.add_option("--keep-timeout", flags.timeout,
-                  "For one tensor in a function of --keep; then its "
-                  "interpreter is started again. Default 60s")
+                  "Time limit for one tensor in a function of --keep, after "
+                  "which its interpreter is restarted; default 60s")
       ->type_name("TIME");
   verb.add_option("--keep-size-max", flags.tensor_bytes_max,
-                  "Tensors with more bytes are not given to a function of "
-                  "--keep, and it cannot return more; default 1GB (of 1024)")
+                  "Maximum size of the argument and of the result of a "
+                  "function of --keep; default 1GB (1 KB is 1024 bytes)")
       ->transform(SizeValue())
       ->type_name("SIZE");
-  verb.add_option("--keep-memory-max", flags.memory_bytes_max,
-                  "Memory of the interpreter; default 8GB (of 1024)")
+  verb.add_option(
+          "--keep-memory-max", flags.memory_bytes_max,
+          "Maximum memory of the interpreter; default 8GB (1 KB is 1024 bytes)")
       ->transform(SizeValue())
       ->type_name("SIZE");
 }
@@ -128,9 +129,10 @@ ask::Outcome KeepFunction::Create(const KeepFlags& flags,
   ask::PluginSpec spec;
   MSITCTL_ASSIGN_OR_USAGE(spec, ask::ParsePlugin(flags.keep, kFlag));
   if (!ask::IsKeptName(spec.function)) {
-    return ask::UsageError(fmt::format(
-        "{}: \"{}\" cannot name what is kept: 1 to 64 letters, digits and _",
-        kFlag, ask::Printable(spec.function)));
+    return ask::UsageError(
+        fmt::format("{}: \"{}\" is not a valid name for a result: use 1 to 64 "
+                    "letters, digits and _",
+                    kFlag, ask::Printable(spec.function)));
   }
   auto text = ask::ReadTextFile(spec.file, kFileBytesMax);
   if (!text.ok()) {
@@ -181,7 +183,8 @@ absl::StatusOr<ask::Interpreter*> KeepFunction::GetInterpreter() {
     const auto text = ask::ReadTextFile(path_, kFileBytesMax);
     if (!text.ok() || *text != text_) {
       return MakeStatus(absl::StatusCode::kUnknown,
-                        "{} changed after it was loaded: start again", path_);
+                        "{} changed after it was loaded; repeat the command",
+                        path_);
     }
   }
   MSITD_ASSIGN_OR_RETURN(ask::Interpreter* const interpreter,

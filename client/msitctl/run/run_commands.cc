@@ -74,17 +74,18 @@ void AddCreate(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "create",
-       .summary = "Makes an empty run, to give it labels before it is filled.",
+       .summary = "Create an empty run, for example to label it before it is "
+                  "recorded.",
        .examples = "msitctl run create tp8-bf16 --world-size 8 "
                    "--label model=minilm --label commit=4f2c",
        .rpcs = "RunService.CreateRun"},
       [flags](Invocation& invocation) { return Create(invocation, *flags); });
   AddRunName(verb, flags->name);
   verb.add_option("--world-size", flags->world_size,
-                  "Number of ranks; default: what the first producer says")
+                  "Number of ranks; default: reported by the first producer")
       ->check(WholeNumber(0, kRankMax + 1))
       ->type_name("N");
-  AddTexts(verb, "--label", flags->labels, "Something to keep; repeatable")
+  AddTexts(verb, "--label", flags->labels, "Label of the run; repeatable")
       ->type_name("KEY=VALUE");
 }
 
@@ -102,8 +103,9 @@ void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = verb_name,
-       .summary = pinned ? "Keeps all bytes of a run, whatever the limits."
-                         : "Lets bytes of a run go again once a limit says so.",
+       .summary =
+           pinned ? "Exempt a run from all limits, so that it keeps its bytes."
+                  : "Apply the limits to a run again.",
        .examples = fmt::format("msitctl run {} golden-fp32", verb_name),
        .rpcs = "RunService.SetRunRetention",
        .takes_fleet = true},
@@ -149,7 +151,7 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "retain",
-       .summary = "Says how much of a run is kept; 0 is the daemon's limit.",
+       .summary = "Set the limits of a run. 0 means the daemon's limit.",
        .examples = "msitctl run retain nightly --bytes 200GB\n"
                    "msitctl run retain nightly --tokens 64 --age 48h",
        .rpcs = "RunService.SetRunRetention",
@@ -157,14 +159,15 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
       [flags](Invocation& invocation) { return Retain(invocation, *flags); });
   AddRunName(verb, flags->name);
   verb.add_option("--bytes", flags->bytes,
-                  "Bytes of tensors to keep, such as 512MB (of 1024) or 64GB")
+                  "Maximum bytes of tensors to keep, such as 512MB or 64GB (1 "
+                  "KB is 1024 bytes)")
       ->transform(SizeValue())
       ->type_name("SIZE");
   verb.add_option("--age", flags->age,
-                  "How long to keep bytes, such as 48h or 7d")
+                  "Maximum age of the bytes to keep, such as 48h or 7d")
       ->type_name("DURATION");
   verb.add_option("--tokens", flags->tokens,
-                  "Tokens to keep, from the highest down")
+                  "Number of tokens to keep, the highest first")
       ->check(WholeNumber())
       ->type_name("N");
 }
@@ -178,7 +181,7 @@ void AddList(CommandLine& line, CLI::App& noun, const ask::ListLayout& layout) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "list",
-       .summary = "Lists runs.",
+       .summary = "List runs.",
        .examples = "msitctl run list\n"
                    "msitctl run list --columns name,world_size,seal_time\n"
                    "msitctl run list --archive s3://models/runs",
@@ -192,8 +195,8 @@ void AddList(CommandLine& line, CLI::App& noun, const ask::ListLayout& layout) {
         }
         if (invocation.fleet() != nullptr) {
           return ask::UsageError(
-              "--archive works with one daemon: name it with --endpoint "
-              "instead of --endpoints");
+              "--archive supports a single daemon only: use --endpoint instead "
+              "of --endpoints");
         }
         return ListArchived(invocation, flags->archive, flags->list);
       });
@@ -222,20 +225,21 @@ void AddRunCommands(CommandLine& line) {
   AddList(line, noun, layout);
   AddNamedVerb(line, noun,
                {.name = "get",
-                .summary = "Prints one run.",
+                .summary = "Print one run.",
                 .examples = "msitctl run get golden-fp32",
                 .rpcs = "RunService.GetRun",
                 .takes_fleet = true},
                AddRunName, "name", &Stub::GetRun);
   AddCreate(line, noun);
-  AddNamedVerb(line, noun,
-               {.name = "seal",
-                .summary = "Ends the capture of a run: it takes no more "
-                           "tensors.",
-                .examples = "msitctl run seal golden-fp32",
-                .rpcs = "RunService.SealRun",
-                .takes_fleet = true},
-               AddRunName, "name", &Stub::SealRun);
+  AddNamedVerb(
+      line, noun,
+      {.name = "seal",
+       .summary =
+           "End the capture of a run, so that it accepts no more tensors.",
+       .examples = "msitctl run seal golden-fp32",
+       .rpcs = "RunService.SealRun",
+       .takes_fleet = true},
+      AddRunName, "name", &Stub::SealRun);
   AddImport(line, noun);
   AddPin(line, noun, /*pinned=*/true);
   AddPin(line, noun, /*pinned=*/false);
@@ -245,8 +249,8 @@ void AddRunCommands(CommandLine& line) {
   AddArchiveVerbs(line, noun);
   AddDeleteVerb(line, noun,
                 {.name = "delete",
-                 .summary = "Removes a run with its tensors. Asks on a "
-                            "terminal.",
+                 .summary = "Delete a run with its tensors. Asks for "
+                            "confirmation on a terminal.",
                  .examples = "msitctl run delete tp8-bf16\n"
                              "msitctl run delete tp8-bf16 --yes",
                  .rpcs = "RunService.DeleteRun, RunService.GetRun",

@@ -43,12 +43,11 @@ std::string LeftOutText(const write::ExportCounts& counts) {
   std::vector<std::string> parts;
   if (counts.problem_count > 0) {
     parts.push_back(
-        fmt::format("{} records are not written", counts.problem_count));
+        fmt::format("{} records not written", counts.problem_count));
   }
   if (counts.incomplete_count > 0) {
     parts.push_back(fmt::format(
-        "{} tensors are incomplete: a part of them never came, or is on "
-        "its way",
+        "{} tensors are incomplete: parts are missing or have not arrived yet",
         counts.incomplete_count));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
@@ -121,11 +120,11 @@ ask::Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
   options.with_statistics = flags.statistics;
   options.format = *write::ParseExportFormat(flags.format);
   if (flags.statistics && options.format != write::ExportFormat::kMsit) {
-    return ask::UsageError("--statistics is for --format msit");
+    return ask::UsageError("--statistics requires --format msit");
   }
   options.is_legal_json = flags.legal_json;
   if (flags.legal_json && options.format != write::ExportFormat::kMsprobe) {
-    return ask::UsageError("--legal-json is for --format msprobe");
+    return ask::UsageError("--legal-json requires --format msprobe");
   }
   options.without_tensors = flags.no_tensors;
   if (!flags.checksum.empty()) {
@@ -135,7 +134,7 @@ ask::Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
   if ((flags.no_tensors || !flags.checksum.empty()) &&
       options.format != write::ExportFormat::kMsprobe) {
     return ask::UsageError(
-        "--checksum and --no-tensors are for --format msprobe");
+        "--checksum and --no-tensors require --format msprobe");
   }
   MSITCTL_ASSIGN_OR_USAGE(options.filter, ToFilter(flags.selection));
   // Held until the end, so that the complete part is reported after an
@@ -165,8 +164,8 @@ ask::Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
   if (!outcome.ok() && counts.file_count == 0) return outcome;
   if (counts.remade_count > 0) {
     fmt::print(stderr,
-               "msitctl: note: {} dump.json made of the records: the documents "
-               "of the run do not name the files as they are written{}\n",
+               "msitctl: note: {} dump.json built from the records: the "
+               "documents of the run name the files differently{}\n",
                counts.remade_count,
                flags.legal_json ? ", or have NaN or Infinity" : "");
   }
@@ -191,7 +190,7 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
   CLI::App& verb = line.AddVerb(
       run,
       {.name = "export",
-       .summary = "Writes a run into a folder, as files of other tools.",
+       .summary = "Write a run to a folder, as files of other tools.",
        .examples =
            "msitctl run export golden-fp32 --format npy --out golden\n"
            "msitctl run export tp8-bf16 --format pt --out tp8 --ranks 0 "
@@ -203,10 +202,10 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
         return ExportRun(invocation, *flags);
       });
   AddRunName(verb, flags->run);
-  verb.add_option("--format", flags->format,
-                  "npy, pt: a file for each tensor; npz, safetensors: one for "
-                  "each rank and token; msit, msprobe: the folders of these "
-                  "tools")
+  verb.add_option(
+          "--format", flags->format,
+          "npy, pt: one file for each tensor. npz, safetensors: one file for "
+          "each rank and token. msit, msprobe: the folders of these tools")
       ->required()
       ->check(OneOf({"npy", "npz", "safetensors", "pt", "msit", "msprobe"}))
       ->type_name("FORMAT");
@@ -214,20 +213,21 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
       ->required()
       ->type_name("FOLDER");
   verb.add_flag("--overwrite", flags->overwrite,
-                "Take a folder that is not empty; files of the same name are "
-                "replaced, others stay");
+                "Write to a folder that is not empty, and replace files of the "
+                "same name");
   verb.add_flag("--statistics", flags->statistics,
-                "Of msit: also statistics.csv for each module");
+                "msit only: also write statistics.csv for each module");
   verb.add_flag("--legal-json", flags->legal_json,
-                "Of msprobe: NaN, Infinity and -Infinity are texts, which any "
-                "reader of JSON takes");
+                "msprobe only: write NaN, Infinity and -Infinity as strings, "
+                "which every JSON parser accepts");
   verb.add_option("--checksum", flags->checksum,
-                  "Of msprobe: what `md5` says of the bytes of each tensor: "
-                  "md5, which is its name for a CRC-32, or xor")
+                  "msprobe only: checksum in the field `md5`: md5, which is "
+                  "msprobe's name for a CRC-32, or xor")
       ->check(OneOf({"md5", "xor"}))
       ->type_name("KIND");
-  verb.add_flag("--no-tensors", flags->no_tensors,
-                "Of msprobe: no files of tensors, only what is said of them");
+  verb.add_flag(
+      "--no-tensors", flags->no_tensors,
+      "msprobe only: write no files of tensors, only their descriptions");
   AddSelectionFlags(verb, flags->selection);
   AddKindFlag(verb, flags->selection, /*takes_documents=*/true);
   AddPartialFlag(verb, flags->allow_partial);

@@ -86,10 +86,11 @@ ask::Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
     if (!tree.ok()) return ask::LocalError(Message(tree.status()));
     const trees::TreeKind kind = (*tree)->kind();
     if (!out.trees.empty() && kind != out.kind) {
-      return ask::UsageError(fmt::format(
-          "{} is of {}, and {} of {}: import them into runs of their own",
-          out.trees[0].path, trees::TreeKindName(out.kind), path,
-          trees::TreeKindName(kind)));
+      return ask::UsageError(
+          fmt::format("{} is of format {}, and {} of format {}: import them "
+                      "into separate runs",
+                      out.trees[0].path, trees::TreeKindName(out.kind), path,
+                      trees::TreeKindName(kind)));
     }
     out.kind = kind;
     const std::vector<int32_t> ranks = (*tree)->ranks();
@@ -156,8 +157,7 @@ void TellNotes(const ImportResult& result) {
   if (result.left_out_count() > 0) {
     fmt::print(
         stderr,
-        "left out {} {} whose names begin with a dot or end with .swp: "
-        "{}{}\n",
+        "skipped {} {} whose names begin with a dot or end with .swp: {}{}\n",
         result.left_out_count(),
         result.left_out_count() == 1 ? "file or folder" : "files and folders",
         fmt::join(files.begin(), files.begin() + shown, ", "),
@@ -165,9 +165,9 @@ void TellNotes(const ImportResult& result) {
   }
   if (!result.order_unknown() || result.tensor_count() < 2) return;
   fmt::print(stderr,
-             "the files do not say in which order their tensors were computed, "
-             "so comparisons name no cause; --order {} says that names are in "
-             "this order\n",
+             "the files do not record in which order their tensors were "
+             "computed, so comparisons report no cause; if their names are in "
+             "this order, use --order {}\n",
              kInOrder);
 }
 
@@ -234,8 +234,7 @@ ask::Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
   MSITCTL_RETURN_IF_FAILED(sealed);
   MSITCTL_RETURN_IF_FAILED(told);
   if (!is_whole && !flags.keep_open && !flags.dry_run && !is_sealed) {
-    fmt::print(stderr,
-               "run {} stays open: import again what could not be read\n",
+    fmt::print(stderr, "run {} stays open: import the unreadable files again\n",
                ask::Printable(flags.run));
   }
   const bool is_partial =
@@ -245,7 +244,7 @@ ask::Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
 
 ask::Outcome Import(Invocation& invocation, const ImportFlags& flags) {
   if (flags.run.empty() && !flags.dry_run) {
-    return ask::UsageError("--run is needed: the run to fill");
+    return ask::UsageError("--run is required: the run to import into");
   }
   // A signal ends the import in an orderly manner.
   const ask::Interrupts::Hold hold(invocation.interrupts());
@@ -283,21 +282,23 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
       ->type_name("PATH...");
   AddImportPlaceFlags(verb, flags);
   AddKeepFlags(verb, flags.keep);
-  verb.add_flag("--device-ranks", flags.device_ranks,
-                "Of GE, MindIE and FX without folders of ranks: each device is "
-                "a rank, from 0 in ascending order; FX has a graph for each");
+  verb.add_flag(
+      "--device-ranks", flags.device_ranks,
+      "GE, MindIE and FX without folders of ranks: number the devices as ranks "
+      "from 0, in ascending order. FX requires one graph for each device");
   verb.add_option("--order", flags.order,
-                  "Order of execution, for files and dumps that do not say it. "
-                  "names: the names are in it, numbers by their size and parts "
-                  "of a module before the module; of a dump of msit, the times "
-                  "of its files. Default: not known, so that comparisons name "
-                  "no first op and no cause")
+                  "Order of execution, for files and dumps that do not record "
+                  "it. names: by name, with numbers sorted by value and parts "
+                  "of a module before the module. A dump of msit is sorted by "
+                  "the times of its files. Default: unknown, so comparisons "
+                  "report no first op and no cause")
       ->check(CLI::IsMember({std::string(kInOrder)}))
       ->type_name("names");
-  verb.add_flag("--dry-run", flags.dry_run,
-                "Open all files, and say what would come; asks no daemon");
+  verb.add_flag(
+      "--dry-run", flags.dry_run,
+      "Open all files and report what would be imported, without a daemon");
   verb.add_flag("--keep-open", flags.keep_open,
-                "Do not seal the run: more is to come");
+                "Do not seal the run, so that more can be imported");
 }
 
 }  // namespace
@@ -307,8 +308,8 @@ void AddImport(CommandLine& line, CLI::App& run) {
   CLI::App& verb = line.AddVerb(
       run,
       {.name = "import",
-       .summary = "Brings files of other tools into a run, and seals it. "
-                  "Again: what is new.",
+       .summary = "Import files of other tools into a run, and seal it. If "
+                  "repeated, only new files are imported.",
        .examples = "msitctl run import /dump/ge --run golden-fp32\n"
                    "msitctl run import a.npy weights.safetensors --run parts\n"
                    "msitctl run import /dump/ge --run npu --keep summary\n"

@@ -44,18 +44,18 @@ ask::Outcome RunKeep::SetPolicy(const std::string& run, bool must_be_whole) {
   policy_revision_ = policy.revision();
   if (is_full() && policy_revision_ == 0) return {};
   if (is_full()) {
-    return ask::UsageError(fmt::format(
-        "run {} has a capture policy, which may keep less than the files "
-        "have: --delete needs --keep summary or sample, or another run",
-        run));
+    return ask::UsageError(
+        fmt::format("run {} has a capture policy that may keep less than the "
+                    "files contain: use --delete with --keep summary or "
+                    "sample, or import into another run",
+                    run));
   }
   const v1::CaptureLevel level = LevelOf(flags_.keep);
   if (policy_revision_ > 0) {
     if (KeepsAt(policy, level)) return {};
-    return ask::UsageError(
-        fmt::format("run {} has a capture policy, which --keep {} does not "
-                    "change",
-                    run, flags_.keep));
+    return ask::UsageError(fmt::format(
+        "run {} has a capture policy, which --keep {} cannot change", run,
+        flags_.keep));
   }
   v1::SetCapturePolicyRequest request;
   request.set_run(run);
@@ -75,14 +75,14 @@ ask::Outcome RunKeep::SetFunction(const v1::Run& run,
   if (function_ == nullptr || !held.hash.empty()) {
     if (function_ != nullptr && held.is_same(function_->record())) return {};
     return ask::UsageError(
-        fmt::format("run {} has what {} keeps of tensors: fill another run, or "
-                    "this one with the same function",
+        fmt::format("run {} was imported with {}: import into another run, or "
+                    "use the same function",
                     ask::Printable(run.name()), held.ToText()));
   }
   if (run.counters().tensor_count() > 0) {
     return ask::UsageError(
-        fmt::format("run {} has tensors that no function has chosen: fill "
-                    "another run",
+        fmt::format("run {} has tensors that were imported without a function: "
+                    "import into another run",
                     ask::Printable(run.name())));
   }
   return OutcomeOfImport(

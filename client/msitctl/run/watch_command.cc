@@ -198,7 +198,7 @@ class Host final : public watch::WatchHost {
   ask::Outcome CheckOpen() {
     if (import_target_.run().state() != v1::Run::SEALED) return {};
     return ask::UsageError(
-        fmt::format("run {} is sealed: watch into another run", flags_.run));
+        fmt::format("run {} is sealed: use another run", flags_.run));
   }
 
   Invocation& invocation_;
@@ -264,7 +264,7 @@ std::string ClosingLine(const WatchResult& result) {
   const auto add = [&line](int64_t count, const char* what) {
     if (count != 0) line += fmt::format(", {} {}", count, what);
   };
-  add(result.waiting_count(), "not brought");
+  add(result.waiting_count(), "not imported");
   add(imported.conflict_count(), "conflicts");
   line += KeptText(imported);
   add(result.late_count(), "late");
@@ -321,7 +321,7 @@ ask::Outcome End(Invocation& invocation, const WatchFlags& flags, Host& host,
   MSITCTL_RETURN_IF_FAILED(sealed);
   MSITCTL_RETURN_IF_FAILED(told);
   if (flags.seal && may_grow) {
-    fmt::print(stderr, "run {} stays open: not all files are whole\n",
+    fmt::print(stderr, "run {} stays open: some files are incomplete\n",
                ask::Printable(flags.run));
   }
   return {is_partial ? ask::kExitPartial : ask::kExitOk, ""};
@@ -329,7 +329,7 @@ ask::Outcome End(Invocation& invocation, const WatchFlags& flags, Host& host,
 
 ask::Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
   if (flags.run.empty())
-    return ask::UsageError("--run is needed: the run to fill");
+    return ask::UsageError("--run is required: the run to import into");
   watch::WatchOptions options;
   MSITCTL_RETURN_IF_FAILED(ReadSource(flags, options.kind));
   options.import = JobOptions(flags, invocation);
@@ -362,27 +362,26 @@ ask::Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
 }
 
 void AddWatchFlags(CLI::App& verb, WatchFlags& flags) {
-  verb.add_option("DIR", flags.folder, "Folder to watch, with those in it")
+  verb.add_option("DIR", flags.folder, "Folder to watch, with its subfolders")
       ->required()
       ->type_name("DIR");
   AddImportPlaceFlags(verb, flags);
   AddKeepFlags(verb, flags.keep);
-  verb.add_flag("--min-max", flags.min_max,
-                "Write the _min_max file of each dump beside it: [min, max] of "
-                "its tensors");
+  verb.add_flag(
+      "--min-max", flags.min_max,
+      "Write a _min_max file next to each dump: [min, max] of its tensors");
   verb.add_flag("--delete", flags.deletes,
-                "Remove a file once the run has it, and its _min_max file is "
-                "written if that is asked for. Not for --source atb, whose "
-                "files name one another for their bytes");
+                "Remove each file after it is imported and, with --min-max, "
+                "its _min_max file is written. Not for --source atb, whose "
+                "files refer to the bytes of one another");
   verb.add_option("--until-idle", flags.until_idle,
-                  "End when nothing has changed for so long")
+                  "Exit when nothing has changed for this long")
       ->type_name("TIME");
   verb.add_flag("--seal", flags.seal,
-                "Seal the run at the end, if all is "
-                "whole");
+                "Seal the run at the end if all files are complete");
   verb.add_flag("--poll", flags.poll,
-                "List folders every second, where the system does not tell of "
-                "changes, as on network drives");
+                "List folders every second. Use it where the system does not "
+                "report changes, as on network drives");
 }
 
 }  // namespace
@@ -392,7 +391,7 @@ void AddWatchCommand(CommandLine& line) {
   CLI::App& verb = line.AddVerb(
       line.app(),
       {.name = "watch",
-       .summary = "Brings files of other tools into a run as they are "
+       .summary = "Import files of other tools into a run while they are "
                   "written, until Ctrl-C.",
        .examples = "msitctl watch /dump/ge --run npu\n"
                    "msitctl watch /dump --run npu --keep summary "

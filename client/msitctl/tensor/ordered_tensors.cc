@@ -162,8 +162,8 @@ ask::Outcome PrintInExecutionOrder(Invocation& invocation,
                       (flags.limit == 0 || flags.limit > std::ssize(entries));
   if (is_cut) {
     fmt::print(stderr,
-               "msitctl: these are the first {} of {} tensors, as many as can "
-               "be put in order; --order key lists all of them\n",
+               "msitctl: note: the first {} of {} tensors are listed, the "
+               "maximum that can be sorted; to list all: --order key\n",
                entries.size(), seen_count);
   }
   if (entries.empty() && when_empty) when_empty();

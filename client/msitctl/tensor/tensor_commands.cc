@@ -83,11 +83,12 @@ void AddTensorListFlags(CLI::App& verb, QueryFlags& flags, const char* columns,
                         const char* order) {
   AddQueryFlags(verb, flags);
   flags.order = order;
-  verb.add_option("--order", flags.order,
-                  fmt::format("execution: as the program made them, so that a "
-                              "container comes after what is inside it; key: "
-                              "by rank, device, token and op; default {}",
-                              order))
+  verb.add_option(
+          "--order", flags.order,
+          fmt::format("execution: in the order in which the program computed "
+                      "them, so that a container follows its contents. key: by "
+                      "rank, device, token and op. Default {}",
+                      order))
       ->check(OneOf({kExecutionOrder, kKeyOrder}))
       ->type_name("ORDER");
   AddListFlags(verb, flags.list,
@@ -132,7 +133,7 @@ void AddList(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "list",
-       .summary = "Lists the tensors of a run.",
+       .summary = "List the tensors of a run.",
        .examples =
            "msitctl tensor list --run golden-fp32 --tokens 0 --ops "
            "'*.attention.*' --io output\n"
@@ -150,7 +151,7 @@ void AddFind(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "find",
-       .summary = "Lists the tensors whose statistics meet a condition.",
+       .summary = "List the tensors whose statistics meet a condition.",
        .examples =
            "msitctl tensor find --run tp8-bf16 --where 'nan_count > 0'\n"
            "msitctl tensor find --run tp8-bf16 --where 'inf_count > 0 or "
@@ -228,7 +229,7 @@ void AddStats(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "stats",
-       .summary = "Prints statistics of tensors, of all together or by group.",
+       .summary = "Print statistics of tensors, in total or by group.",
        .examples = "msitctl tensor stats --run golden-fp32 --by rank\n"
                    "msitctl tensor stats --run golden-fp32 --ops '*.mlp.*' "
                    "--by token",
@@ -237,8 +238,7 @@ void AddStats(CommandLine& line, CLI::App& noun) {
       [flags](Invocation& invocation) { return Stats(invocation, *flags); });
   AddQueryFlags(verb, *flags);
   verb.add_option("--by", flags->by,
-                  "rank, token, op or device; default: all "
-                  "together")
+                  "Group by rank, token, op or device; default: one group")
       ->check(OneOf({"rank", "token", "op", "device"}))
       ->type_name("GROUP");
   AddWorkerFlag(verb, flags->at);
@@ -258,7 +258,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "get",
-       .summary = "Prints all that is known of one tensor.",
+       .summary = "Print the metadata and statistics of one tensor.",
        .examples = fmt::format("msitctl tensor get {}", kExampleName),
        .rpcs = "TensorService.GetTensor",
        .takes_fleet = true},
@@ -279,7 +279,7 @@ void AddRead(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "read",
-       .summary = "Writes the bytes of one tensor to a file.",
+       .summary = "Write the bytes of one tensor to a file.",
        .examples = fmt::format("msitctl tensor read {0} --out pooler.npy\n"
                                "msitctl tensor read {0} --out - --format raw\n"
                                "msitctl tensor read {0} --sample --out s.npy",
@@ -294,13 +294,14 @@ void AddRead(CommandLine& line, CLI::App& noun) {
       ->required()
       ->type_name("FILE");
   verb.add_option("--format", flags->format,
-                  "raw: the bytes, row-major and little-endian; npy; default "
-                  "npy if FILE ends in .npy, else raw")
+                  "raw (row-major, little-endian bytes) or npy; default: npy "
+                  "if FILE ends in .npy, otherwise raw")
       ->check(OneOf({"raw", "npy"}))
       ->type_name("FORMAT");
-  verb.add_flag("--sample", flags->sample,
-                "Only every step-th element, at most 1024, in one dimension: "
-                "all that is kept of a tensor captured at level sample");
+  verb.add_flag(
+      "--sample", flags->sample,
+      "Write only a sample: every step-th element, at most 1024, in one "
+      "dimension. A tensor captured at level sample has no other elements");
 }
 
 void AddHistogram(CommandLine& line, CLI::App& noun) {
@@ -308,7 +309,7 @@ void AddHistogram(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "histogram",
-       .summary = "Shows how the elements of one tensor spread.",
+       .summary = "Show the distribution of the elements of one tensor.",
        .examples = fmt::format("msitctl tensor histogram {0}\n"
                                "msitctl tensor histogram {0} --bins 64 --low "
                                "-1 --high 1 -o csv",
@@ -320,18 +321,18 @@ void AddHistogram(CommandLine& line, CLI::App& noun) {
       });
   AddName(verb, flags->name);
   verb.add_option("--bins", flags->bins,
-                  "Bins of equal width, at most 1024; default 20 in a table, "
-                  "else 64")
+                  "Number of bins of equal width, at most 1024; default: 20 in "
+                  "a table, otherwise 64")
       ->check(WholeNumber(1, kBinsMax))
       ->type_name("N");
-  verb.add_option("--low", flags->low,
-                  "Where the first bin begins; default: the smallest finite "
-                  "element")
+  verb.add_option(
+          "--low", flags->low,
+          "Lower end of the first bin; default: the smallest finite element")
       ->check(RealNumber())
       ->type_name("X");
-  verb.add_option("--high", flags->high,
-                  "Where the last bin ends; default: the largest finite "
-                  "element")
+  verb.add_option(
+          "--high", flags->high,
+          "Upper end of the last bin; default: the largest finite element")
       ->check(RealNumber())
       ->type_name("X");
 }

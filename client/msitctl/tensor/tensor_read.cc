@@ -71,8 +71,8 @@ ask::Outcome ReadTensor(Invocation& invocation, const ReadFlags& flags) {
   if (flags.format.empty() && !end.empty() && end != ".npy" && end != ".raw" &&
       end != ".bin") {
     return ask::UsageError(
-        fmt::format("--out {}: no format ends so; it is .npy, .raw or .bin, or "
-                    "give --format",
+        fmt::format("--out {}: the file name must end in .npy, .raw or .bin; "
+                    "otherwise, use --format",
                     flags.out));
   }
   const std::string format = !flags.format.empty() ? flags.format

@@ -13,7 +13,8 @@ namespace msitd::msitctl {
 
 ask::Outcome Confirm(const ask::Terminal& terminal, std::string_view question) {
   if (!terminal.stdin_is_terminal || !terminal.stderr_is_terminal) {
-    return ask::UsageError("no terminal to ask on; give --yes to delete");
+    return ask::UsageError(
+        "cannot ask for confirmation without a terminal; to delete, use --yes");
   }
   fmt::print(stderr, "{} [y/N] ", ask::Printable(question));
   std::fflush(stderr);

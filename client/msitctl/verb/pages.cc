@@ -71,7 +71,7 @@ std::vector<std::string> ColumnWords(
 void AddColumnsFlag(CLI::App& verb, std::string& columns,
                     std::vector<std::string> words) {
   verb.add_option("--columns", columns,
-                  "Columns of a table or CSV, separated by commas: any field, "
+                  "Columns of a table or CSV, separated by commas: any fields, "
                   "such as op,nan_count")
       ->check(Offers(std::move(words)))
       ->type_name("LIST");
@@ -106,8 +106,8 @@ void AddNodeColumn(Invocation& invocation, ask::ListLayout& layout) {
 void NoteIncomplete(int64_t count) {
   if (count == 0) return;
   fmt::print(stderr,
-             "msitctl: note: {} tensors are incomplete and not listed: a part "
-             "of them never came, or is on its way\n",
+             "msitctl: note: {} tensors are incomplete and not listed: parts "
+             "are missing or have not arrived yet\n",
              count);
 }
 

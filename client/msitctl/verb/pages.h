@@ -45,9 +45,10 @@ void AddColumnsFlag(CLI::App& verb, std::string& columns,
                     std::vector<std::string> words);
 
 // Binds --limit and --columns. `flags` outlives `verb`.
-void AddListFlags(
-    CLI::App& verb, ListFlags& flags, std::vector<std::string> column_words,
-    const std::string& limit_help = "Most rows to print; default all");
+void AddListFlags(CLI::App& verb, ListFlags& flags,
+                  std::vector<std::string> column_words,
+                  const std::string& limit_help =
+                      "Maximum number of rows to print; default all");
 
 // Prints on stderr that `count` tensors are not in a list, unless it is 0.
 void NoteIncomplete(int64_t count);

@@ -12,16 +12,16 @@ namespace msitd::msitctl {
 
 void AddPartialFlag(CLI::App& verb, bool& allows) {
   verb.add_flag("--allow-partial", allows,
-                "Exit as if nothing were lacking; without it, exit with 4 if "
-                "ranks or recorded tensors are missing, a daemon does not "
-                "answer or rows could not be compared");
+                "Exit as if the result were complete. By default, the exit "
+                "code is 4 if ranks or recorded tensors are missing, a daemon "
+                "does not answer or rows could not be compared");
 }
 
 void AddUndecidedFlag(CLI::App& verb, bool& allows) {
   verb.add_flag("--allow-undecided", allows,
-                "Exit as if there were no rows that could not be compared, "
-                "such as those of which too little is kept; missing ranks "
-                "and records still count");
+                "Ignore rows that could not be compared, for example because "
+                "too little of them is stored. Missing ranks and records still "
+                "make the result partial");
 }
 
 void PartialNotice::See(const v1::Comparison& comparison) {

@@ -26,13 +26,15 @@ std::string OpOf(Invocation& invocation, const std::string& run) {
 // are none.
 std::string OtherKinds(const v1::RunCounters& counters) {
   if (counters.statistics_count() != 0) {
-    return fmt::format(", but statistics of {}: see --kind statistics",
-                       counters.statistics_count());
+    return fmt::format(
+        ", but statistics of {}; to list them: --kind statistics",
+        counters.statistics_count());
   }
   const int64_t value_count =
       counters.value_count() - counters.document_count();
   if (value_count == 0) return "";
-  return fmt::format(", but {} values: see --kind value", value_count);
+  return fmt::format(", but {} values; to list them: --kind value",
+                     value_count);
 }
 
 }  // namespace
@@ -59,9 +61,9 @@ void NoteNoTensor(Invocation& invocation, const std::string& run,
   const std::string op = selection.ops.empty() ? "" : OpOf(invocation, run);
   fmt::print(stderr, "msitctl: note: 0 of {} tensors of run {} match {}{}\n",
              count, ask::Printable(run), ask::Printable(flags),
-             op.empty()
-                 ? ""
-                 : fmt::format("; one of its ops is {}", ask::Printable(op)));
+             op.empty() ? ""
+                        : fmt::format("; an op of this run is {}",
+                                      ask::Printable(op)));
 }
 
 void NoteNoRow(const std::string& comparison, int64_t row_count,

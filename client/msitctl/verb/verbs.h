@@ -85,7 +85,8 @@ void AddDeleteVerb(
         return ReportDeleted(invocation, what, *name);
       });
   add_name(verb, *name);
-  verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
+  verb.add_flag("--yes", *yes,
+                "Do not ask for confirmation; required without a terminal");
 }
 
 }  // namespace msitd::msitctl

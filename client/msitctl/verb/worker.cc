@@ -19,8 +19,8 @@ namespace msitd::msitctl {
 
 void AddWorkerFlag(CLI::App& verb, std::string& node) {
   verb.add_option("--at", node,
-                  "With --endpoints: this node does the work, and reads what "
-                  "the others hold of the runs")
+                  "With --endpoints: the node that runs the comparison and "
+                  "reads the tensors from the others")
       ->type_name("NODE");
 }
 
@@ -28,7 +28,7 @@ ask::Outcome AtOneNode(
     Invocation& invocation, const std::string& node,
     const std::function<ask::Outcome(Invocation& one)>& work) {
   if (invocation.fleet() == nullptr) {
-    return ask::UsageError("--at names one of the nodes of --endpoints");
+    return ask::UsageError("--at requires --endpoints");
   }
   InvocationOptions options = invocation.options();
   const auto found = std::find_if(
@@ -36,7 +36,7 @@ ask::Outcome AtOneNode(
       [&node](const auto& known) { return known.endpoint == node; });
   if (found == options.nodes.end()) {
     return ask::UsageError(
-        fmt::format("{} is none of the endpoints", ask::Printable(node)));
+        fmt::format("{} is not one of the endpoints", ask::Printable(node)));
   }
   options.connection = *found;
   options.connection.call_timeout.reset();
@@ -54,7 +54,7 @@ ask::Outcome FindComparison(Invocation& invocation, std::string& name,
       std::erase_if(names, [&](const auto& one) { return one.node != node; });
       if (names.empty()) {
         return ask::UsageError(fmt::format(
-            "{} is not of {}", ask::Printable(name), ask::Printable(node)));
+            "{} is not on {}", ask::Printable(name), ask::Printable(node)));
       }
     }
   } else if (!node.empty()) {
@@ -79,7 +79,7 @@ ask::Outcome FindComparison(Invocation& invocation, std::string& name,
     for (const ask::NodeComparison& one : names)
       each.push_back(ask::JoinNames({one}));
     return ask::UsageError(ask::Printable(fmt::format(
-        "several nodes have {}: name one of {}", name, fmt::join(each, ", "))));
+        "several nodes have {}: use one of {}", name, fmt::join(each, ", "))));
   }
   name = names.front().name;
   node = names.front().node;
@@ -89,7 +89,7 @@ ask::Outcome FindComparison(Invocation& invocation, std::string& name,
 ask::Outcome UseWorker(Invocation& invocation, const std::string& node) {
   if (node.empty()) return {};
   if (invocation.fleet() == nullptr) {
-    return ask::UsageError("--at names one of the nodes of --endpoints");
+    return ask::UsageError("--at requires --endpoints");
   }
   return invocation.fleet()->WorkAt(node);
 }

@@ -53,14 +53,14 @@ def test_commands_answer_as_they_do_alone(daemon: Daemon) -> None:
 def test_a_line_that_is_none_ends_nothing(line: str, daemon: Daemon) -> None:
     answers, _ = batch(daemon, line, '["--version"]')
     assert answers[0]["exit_code"] == 2
-    assert "the line is no JSON array of texts" in answers[0]["stderr"]
+    assert "the line is not a JSON array of strings" in answers[0]["stderr"]
     assert answers[1]["stdout"].startswith("msitctl ")
 
 
 def test_a_line_without_an_end_is_bounded(daemon: Daemon) -> None:
     answers, said = batch(daemon, "[" + " " * (2 << 20), expect=3)
     assert answers == []
-    assert "a line of the batch has more than 1048576 bytes" in said
+    assert "a line of the batch is longer than 1048576 bytes" in said
 
 
 def test_commands_do_not_read_the_lines_of_others(daemon: Daemon) -> None:

@@ -44,7 +44,7 @@ def test_a_plain_script_is_recorded_from_its_first_call_on(daemon: Daemon) -> No
         )
     }
     assert "sealed" in state(daemon).lower()
-    assert "recorded r; look at it with: msitctl run get r" in done.stderr
+    assert "recorded r; to show it: msitctl run get r" in done.stderr
 
 
 def test_a_loss_is_beside_the_model(daemon: Daemon) -> None:
@@ -160,9 +160,9 @@ def test_input_reaches_the_script() -> None:
 
 def test_what_calls_no_model_says_so(place: Path) -> None:
     done = execute(sys.executable, "-c", "import json")
-    assert "nothing is recorded: no module of torch was called" in done.stderr
+    assert "nothing was recorded: no torch module was called" in done.stderr
     done = execute("true")
-    assert "nothing is recorded: the command has run no Python" in done.stderr
+    assert "nothing was recorded: the command ran no Python" in done.stderr
     done = execute(sys.executable, "-I", "-c", "import json")
     assert "does not look at PYTHONPATH" in done.stderr
     assert list(place.iterdir()) == []
@@ -242,7 +242,7 @@ def test_runs_have_any_name_that_the_daemon_takes(daemon: Daemon) -> None:
     execute(sys.executable, "script.py", flags=("--run", name))
     assert runs(daemon) == {name}
     done = execute("true", flags=("--run", "x" * 129), expect=OWN_FAILURE)
-    assert "has 129 bytes, 1 to 128 of UTF-8 are taken" in done.stderr
+    assert "has 129 bytes; it must have 1 to 128 bytes of UTF-8" in done.stderr
 
 
 def test_a_failure_to_record_is_not_said_to_be_the_scripts() -> None:
@@ -272,9 +272,7 @@ def test_a_script_for_msitd_has_its_own_run_alone(daemon: Daemon) -> None:
         "    model(torch.ones(2, 4))\n"
     )
     assert runs(daemon) == {"r"}
-    assert done.stderr == (
-        "msitctl exec: recorded r; look at it with: msitctl run get r\n"
-    )
+    assert done.stderr == ("msitctl exec: recorded r; to show it: msitctl run get r\n")
 
 
 COMPILED = """
@@ -398,7 +396,7 @@ def test_a_store_of_an_earlier_command_stays(
     (place / "script.py").write_text(HEAD + FORWARD)
     done = execute(sys.executable, "script.py")
     assert "no daemon of msitd runs here" in done.stderr
-    assert "start it again with: msitd --data-dir msitd-r" in done.stderr
+    assert "to start it again: msitd --data-dir msitd-r" in done.stderr
     before = set((place / "msitd-r/segments").iterdir())
     assert before
     execute("true")

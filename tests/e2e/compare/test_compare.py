@@ -204,7 +204,7 @@ def test_a_mistake_in_a_tolerance_is_told_with_its_flag(daemon: Daemon) -> None:
         assert words in result.stderr
         assert len(result.stderr) < 200
     told = daemon.ctl(*run, "--tol", "nl2 >= 0").stderr
-    assert "nl2 is better the lower" in told
+    assert "lower values of nl2 are better" in told
 
 
 def test_what_is_proven_is_not_read(daemon: Daemon) -> None:

@@ -88,7 +88,7 @@ def test_daemon_that_is_killed_is_78(runs: Daemon) -> None:
         code, err = follower.end()
     assert code == UNAVAILABLE, err
     assert "c-000001" in err
-    assert "as long as the daemon does" in err
+    assert "c-000001 continues in the daemon" in err
 
 
 @pytest.mark.parametrize("run", ["g", "t"])
@@ -100,7 +100,7 @@ def test_run_that_is_deleted_is_69(runs: Daemon, run: str) -> None:
     assert "RUN_NOT_FOUND" in err
     assert f"no run {run}" in err
     assert "c-000001" in err
-    assert "does not go on" in err
+    assert "c-000001 failed" in err
 
 
 def test_run_that_is_made_again_is_another_one(runs: Daemon) -> None:
@@ -110,7 +110,7 @@ def test_run_that_is_made_again_is_another_one(runs: Daemon) -> None:
         code, err = follower.end()
     assert code == NOT_FOUND, err
     assert "c-000001" in err
-    assert "does not go on" in err
+    assert "c-000001 failed" in err
 
 
 def test_comparison_that_is_deleted_is_69(runs: Daemon) -> None:
@@ -119,7 +119,7 @@ def test_comparison_that_is_deleted_is_69(runs: Daemon) -> None:
         code, err = follower.end()
     assert code == NOT_FOUND, err
     assert "COMPARISON_NOT_FOUND" in err
-    assert "c-000001 does not go on" in err
+    assert "c-000001 is no longer running" in err
 
 
 def test_daemon_that_hangs_is_68_with_the_name(runs: Daemon) -> None:
@@ -131,8 +131,8 @@ def test_daemon_that_hangs_is_68_with_the_name(runs: Daemon) -> None:
         finally:
             runs.process.send_signal(signal.SIGCONT)
     assert code == DEADLINE, err
-    assert "c-000001 is not over in time" in err
-    assert "c-000001 may go on" in err
+    assert "c-000001 has not ended in time" in err
+    assert "c-000001 may still be running" in err
 
 
 def test_comparison_whose_name_never_came_is_68(

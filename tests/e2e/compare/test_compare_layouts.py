@@ -219,15 +219,15 @@ def test_pieces_without_a_layout_suggest_one(daemon: Daemon) -> None:
     record_op(daemon, "tp4", shards)
     outcome = daemon.ctl("compare", "run", "tp1", "tp4", expect=FAILED)
     lines = outcome.stderr.splitlines()
-    begin = next(i for i, line in enumerate(lines) if "of a whole and of" in line)
+    begin = next(i for i, line in enumerate(lines) if "of a whole tensor" in line)
     note = lines[begin:]
-    assert "3 rows have shapes of a whole and of a piece" in note[0]
+    assert "3 rows have the shapes of a whole tensor and of its pieces" in note[0]
     assert note[1:] == [
         "  --target-layout 'l.*.up@output/0=concat(-1)'",
         "  --target-layout '*=replicated unless placed'",
         (
             "  concat compares the joined pieces with the whole; replicated checks "
-            "that all ranks hold the same"
+            "that all ranks have equal tensors"
         ),
     ]
     # The printed flags are accepted.

@@ -128,7 +128,7 @@ def test_lines_that_pair_nothing_are_told(daemon: Daemon, tmp_path: Path) -> Non
     file = tmp_path / "graph.jsonl"
     file.write_text(lines([*FUSED, pair({"op": "gone"}, {"op": "lost"})]))
     told = daemon.ctl(*RUN, "--mapping-file", str(file)).stderr
-    assert told == "msitctl: note: --mapping: 1 of 4 pairs, line 4 met no tensors\n"
+    assert told == "msitctl: note: --mapping: 1 of 4 pairs, line 4 matched no tensors\n"
 
 
 def test_bad_mappings_are_refused_before_anything_runs(

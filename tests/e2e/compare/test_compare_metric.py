@@ -228,7 +228,7 @@ def test_one_bad_tensor_does_not_end_it(daemon: Daemon, plugin: str) -> None:
     )
     assert "printed by a plug-in" in result.stderr
     assert "printed" not in result.stdout
-    assert "worst: no value in 3 of 6 rows; row 1, five: ValueError" in result.stderr
+    assert "worst: no value for 3 of 6 rows; row 1, five: ValueError" in result.stderr
     rows = rows_of(daemon)
     assert rows["first"]["worst"] == {"metric": "worst", "value": 0.5, "text": "at 2"}
     assert rows["five"]["worst"]["text"] == "ValueError: five\\nis out"
@@ -247,11 +247,11 @@ def test_a_plugin_without_any_value_fails(daemon: Daemon, plugin: str) -> None:
     daemon.ctl("compare", "run", "g", "t", expect=FAILED)
     flags = ("--plugin", f"{plugin}:fails", *PYTHON)
     result = daemon.ctl("compare", "metric", "c-000001", *flags, expect=LOCAL)
-    assert "--plugin fails: no row got a value" in result.stderr
+    assert "--plugin fails: no row has a value" in result.stderr
     assert "ValueError: of this too" in result.stderr
     # A failed comparison takes precedence in the exit code.
     result = daemon.ctl("compare", "run", "g", "t", *flags, expect=FAILED)
-    assert "fails: no value in 3 of 3 rows" in result.stderr
+    assert "fails: no value for 3 of 3 rows" in result.stderr
     daemon.ctl("compare", "run", "g", "g", *flags, expect=LOCAL)
 
 
@@ -423,7 +423,8 @@ def test_a_pair_above_the_limit_is_not_read(daemon: Daemon, plugin: str) -> None
     )
     rows = rows_of(daemon)
     assert (
-        rows["first"]["same"]["text"] == "not measured: 24 B of tensors, more than 16 B"
+        rows["first"]["same"]["text"]
+        == "not measured: the tensors have 24 B, more than 16 B"
     )
     assert rows["five"]["same"]["value"] == 1.0
 
@@ -437,7 +438,7 @@ def test_rows_of_layouts_and_of_expired_bytes_say_so(
         "compare", "run", "g", "t", *flags, "--target-layout", "*=replicated", expect=1
     )
     text = rows_of(daemon)["first"]["same"]["text"]
-    assert text == "not measured: put together from shards"
+    assert text == "not measured: assembled from shards"
     daemon.ctl("compare", "run", "g", "t", expect=FAILED)
     daemon.ctl("run", "delete", "t", "--yes")
     flags = ("compare", "metric", "c-000002", *flags, "--verdict", "fail")

@@ -33,9 +33,9 @@ def test_rules_for_other_names_are_told(equal: Daemon) -> None:
     result = equal.ctl("compare", "run", "g", "t", *rules, *rest)
     notes = result.stderr.splitlines()
     assert notes[:-1] == [
-        "msitctl: note: --rule 'head: nl2 <= 1e-9' met no op",
-        "msitctl: note: --rewrite '^model=>root' met no op",
-        "msitctl: note: --allow-unmatched 'drop' met no op",
+        "msitctl: note: --rule 'head: nl2 <= 1e-9'  matched no op",
+        "msitctl: note: --rewrite '^model=>root'  matched no op",
+        "msitctl: note: --allow-unmatched 'drop'  matched no op",
     ]
     assert "'*head' is for all that end so" in notes[-1]
     comparison = equal.ctl_json("compare", "get", "c-000001")
@@ -65,5 +65,5 @@ def test_layouts_are_suggested_to_followers_too(daemon: Daemon) -> None:
     for run in ("g", "t"):
         daemon.ctl("run", "seal", run)
     result = daemon.ctl("compare", "run", "g", "t", "--follow", expect=FAILED)
-    assert "1 rows have shapes of a whole and of a piece of it" in result.stderr
+    assert "1 rows have the shapes of a whole tensor and of its pieces" in result.stderr
     assert "--target-layout 'up@output/0=concat(-1)'" in result.stderr

@@ -127,7 +127,10 @@ def test_files_that_conflict_are_named(daemon: Daemon, tmp_path: Path) -> None:
     paths = [str(tmp_path / folder) for folder in ("one", "two")]
     result = daemon.ctl("run", "import", *paths, "--run", "r", expect=PARTIAL)
     assert "1 conflicts" in result.stdout
-    assert f"{paths[1]}/other.npy: other is a tensor of {paths[0]}" in result.stderr
+    assert (
+        f"{paths[1]}/other.npy: tensor other was already imported from {paths[0]}"
+        in result.stderr
+    )
 
 
 def test_file_that_is_still_written_comes_later(daemon: Daemon, tree: Path) -> None:
@@ -156,7 +159,7 @@ def test_problems_are_listed_and_counted_by_reason(daemon: Daemon, tree: Path) -
         for line in result.stderr.splitlines()
         if not line.startswith("the files do not say")
     ]
-    assert lines[20] == "31 problems in all:"
+    assert lines[20] == "31 problems in total:"
     assert sum(int(line.split()[0]) for line in lines[21:]) == 31
     # None of them can be repaired later.
     assert daemon.ctl_json("run", "get", "r")["state"] == "SEALED"

@@ -54,7 +54,7 @@ def test_level_is_the_policy_of_the_run(daemon: Daemon, tree: Path, level: str) 
     assert (int(again["skipped_file_count"]), int(again["file_count"])) == (3, 0)
     other = "sample" if level == "summary" else "summary"
     refused = bring(daemon, tree, "--keep", other, expect=USAGE)
-    assert f"--keep {other} does not change" in refused["stderr"]
+    assert f"--keep {other} cannot change" in refused["stderr"]
 
 
 def test_import_and_watch_keep_the_same(

@@ -541,7 +541,7 @@ def test_limit_that_stays_ends_the_watch(daemon: Daemon, tmp_path: Path) -> None
         refused = daemon.ctl(*words, expect=EXHAUSTED)
         assert "ATTACHMENTS_EXHAUSTED" in refused.stderr
         assert int(json.loads(refused.stdout)["waiting_count"]) == 1
-        assert "1 not brought" in daemon.ctl(*words[2:], expect=EXHAUSTED).stdout
+        assert "1 not imported" in daemon.ctl(*words[2:], expect=EXHAUSTED).stdout
         assert path.exists()
         asked.runs.detach("r", "a0")
     done = daemon.ctl_json(*words[2:], "--until-idle", "1s")

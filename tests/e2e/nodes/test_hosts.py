@@ -313,10 +313,12 @@ def test_host_that_is_cut_off_is_named_and_comes_back(cluster: Cluster) -> None:
         begin = time.monotonic()
         done = cluster.ask(*stats, expect=PARTIAL)
         assert time.monotonic() - begin < NODE_TIMEOUT_S + SLACK_S
-        assert f"partial: no answer of {lost}: UNAVAILABLE: cannot reach" in done.stderr
+        assert (
+            f"partial: no answer from {lost}: UNAVAILABLE: cannot reach" in done.stderr
+        )
         assert "partial: 2 of 3 ranks; run long lacks rank 2\n" in done.stdout
         done = cluster.ask(*words, *at, expect=FAILED)
-        assert f"partial: no answer of {lost}: " in done.stderr
+        assert f"partial: no answer from {lost}: " in done.stderr
         assert "partial: 2 of 3 ranks; run long lacks rank 2\n" in done.stdout
         assert "first divergence  at or before op.0" in done.stdout
     finally:

@@ -166,7 +166,7 @@ def check_partial(endpoints: list[str], failed: str) -> None:
     options = ("--node-timeout", "2s")
     result = ask(nodes, *options, "run", "list", expect=PARTIAL)
     assert time.monotonic() - start < 4
-    assert f"partial: no answer of {failed}: " in result.stderr
+    assert f"partial: no answer from {failed}: " in result.stderr
     assert len(result.stdout.splitlines()) == 3
     answer = ask_json(nodes, *options, "tensor", "stats", "--run", "g", expect=PARTIAL)
     assert [node["node"] for node in answer["nodes_failed"]] == [failed]
@@ -262,7 +262,7 @@ def test_changes_reach_all_nodes(
             "--yes",
             expect=PARTIAL,
         )
-    assert f"no answer of {endpoints[1]}" in result.stderr
+    assert f"no answer from {endpoints[1]}" in result.stderr
 
 
 def test_status_of_all_nodes(endpoints: list[str]) -> None:
@@ -328,7 +328,7 @@ def test_top_has_a_line_for_each_node(
     lines = result.stdout.splitlines()
     assert lines[1].split()[:2] == [endpoints[0], "OK"]
     assert lines[2].startswith(f"{endpoints[1]}  no answer  ")
-    assert lines[3].startswith(f"no answer of {endpoints[1]}: ")
+    assert lines[3].startswith(f"no answer from {endpoints[1]}: ")
 
 
 def test_top_asks_a_node_again_that_did_not_answer(

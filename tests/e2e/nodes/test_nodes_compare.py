@@ -229,7 +229,7 @@ def test_comparison_with_a_node_that_is_gone_is_partial(
             "t",
             expect=PARTIAL,
         )
-    assert f"partial: no answer of {endpoints[1]}" in result.stderr
+    assert f"partial: no answer from {endpoints[1]}" in result.stderr
     assert "PARTIAL" in result.stdout
 
 
@@ -305,7 +305,7 @@ def test_a_report_is_of_the_node_that_has_the_comparison(
     gone = ask(peers, "compare", "report", "c-000009", "--out", "-", expect=NOT_FOUND)
     assert "c-000009" in gone.stderr
     lost = ("compare", "report", name, "--at", peers[0], "--out", "-")
-    assert f"is not of {peers[0]}" in ask(peers, *lost, expect=USAGE).stderr
+    assert f"is not on {peers[0]}" in ask(peers, *lost, expect=USAGE).stderr
 
     # Now both have a comparison with that name.
     ask(peers, *words[:-1], peers[0], expect=FAILED)

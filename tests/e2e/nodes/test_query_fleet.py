@@ -166,7 +166,7 @@ def check_partial(strict: query.Fleet, lax: query.Fleet, gone: str) -> None:
     ]
     for call in calls:
         begin = time.monotonic()
-        with pytest.raises(query.PartialError, match=f"no answer of {gone}") as error:
+        with pytest.raises(query.PartialError, match=f"no answer from {gone}") as error:
             call(strict)
         assert list(error.value.unreachable) == [gone]
         call(lax)

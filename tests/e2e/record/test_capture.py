@@ -413,7 +413,7 @@ def test_capture_that_matched_nothing_is_an_error(
         record_token(client, 0)
     assert coverage(daemon, expect=1) == [row(0, stream=1, seen=8, filtered=8)]
     table = daemon.ctl("capture", "coverage", "r", expect=1)
-    assert "of 8 tensors seen 8 were filtered" in table.stderr
+    assert "of 8 tensors, 8 were filtered" in table.stderr
 
 
 def test_hooks_leave_alone_what_is_off(daemon: Daemon) -> None:

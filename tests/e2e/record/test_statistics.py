@@ -53,7 +53,9 @@ def test_a_run_of_statistics_does_not_look_empty(daemon: Daemon) -> None:
     head, row = daemon.ctl("run", "list").stdout.splitlines()
     assert dict(zip(head.split(), row.split(), strict=False))["statistics"] == "1"
     told = daemon.ctl("tensor", "list", "--run", "r").stderr
-    assert "no tensors yet, but statistics of 1: see --kind statistics" in told
+    assert (
+        "no tensors yet, but statistics of 1; to list them: --kind statistics" in told
+    )
 
 
 def test_runs_without_statistics_have_no_such_column(daemon: Daemon) -> None:

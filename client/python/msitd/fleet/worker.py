@@ -213,7 +213,7 @@ def _check_whole(header: Any, row_count: int) -> None:
     """Raises QueryError unless the comparison is done and all rows have arrived."""
     if header.state != _DONE:
         code = code_name(header.error_code)
-        why = header.error or "it was cancelled by another"
+        why = header.error or "it was cancelled by another caller"
         raise QueryError(code, header.error_reason, why)
     counted = (
         header.pass_count

@@ -207,7 +207,9 @@ class Comparisons:
                     return _succeeded(latest)
             left = deadline - time.monotonic()
             if left <= 0:
-                raise QueryError("DEADLINE_EXCEEDED", "", f"{name} is not over in time")
+                raise QueryError(
+                    "DEADLINE_EXCEEDED", "", f"{name} has not ended in time"
+                )
             time.sleep(min(delay, left))
             delay = min(delay * 1.5, _SLOWEST_POLL_S)
 

@@ -76,7 +76,7 @@ class PartialError(QueryError):
     """Reasons, by node."""
 
     def __init__(self, unreachable: Mapping[str, str]) -> None:
-        why = "; ".join(f"no answer of {n}: {e}" for n, e in unreachable.items())
+        why = "; ".join(f"no answer from {n}: {e}" for n, e in unreachable.items())
         super().__init__(
             "UNAVAILABLE", "", f"{why}; with allow_partial=True others suffice"
         )

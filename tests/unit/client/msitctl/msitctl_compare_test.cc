@@ -130,9 +130,10 @@ TEST_F(CompareCommandsTest, RowsAndLimitsAreWhatWasAskedFor) {
   const ChildResult by_default = Run({"compare", "run", "golden", "target"});
   EXPECT_EQ(std::count(by_default.out.begin(), by_default.out.end(), '\n'),
             5 + 1 + 1 + 20);
-  EXPECT_THAT(by_default.err,
-              HasSubstr("20 of 42 rows; msitctl compare rows c-000001 "
-                        "--verdict fail,unmatched prints all"));
+  EXPECT_THAT(
+      by_default.err,
+      HasSubstr("20 of 42 rows are shown; to print all: msitctl compare rows "
+                "c-000001 --verdict fail,unmatched"));
   const ChildResult all = Run(
       {"compare", "run", "golden", "target", "--rows", "all", "--limit", "0"});
   EXPECT_EQ(std::count(all.out.begin(), all.out.end(), '\n'), 5 + 1 + 1 + 43);
@@ -239,7 +240,7 @@ TEST_F(CompareCommandsTest, AnInterruptCancelsTheComparison) {
             kill(pid, SIGINT);
           }});
   EXPECT_EQ(result.exit_code, 130);
-  EXPECT_EQ(result.err, "msitctl: interrupted; c-000001 is cancelled\n");
+  EXPECT_EQ(result.err, "msitctl: interrupted; c-000001 was cancelled\n");
   EXPECT_THAT(daemon_.calls(), Contains("CancelComparison"));
 }
 
@@ -273,7 +274,7 @@ TEST_F(CompareCommandsTest, ATimeoutCancelsTheComparison) {
   const ChildResult result =
       Run({"compare", "run", "golden", "target", "--timeout", "300ms"});
   EXPECT_EQ(result.exit_code, 68);
-  EXPECT_THAT(result.err, HasSubstr("c-000001 is cancelled"));
+  EXPECT_THAT(result.err, HasSubstr("c-000001 was cancelled"));
   EXPECT_THAT(daemon_.calls(), Contains("CancelComparison"));
 }
 
@@ -295,7 +296,7 @@ TEST_F(CompareCommandsTest, AFailedComparisonHasTheCodeOfWhatEndedIt) {
   EXPECT_EQ(result.exit_code, 78);
   EXPECT_EQ(result.err,
             "msitctl: UNAVAILABLE (NOT_SERVING): c-000001 failed: the daemon "
-            "stopped; it does not go on\n");
+            "stopped\n");
 }
 
 TEST_F(CompareCommandsTest, HalfARunIs4UnlessAFailureIsProven) {
@@ -428,15 +429,17 @@ TEST_F(CompareCommandsTest, RowsAreSortedByAMetricTheWorstFirst) {
   EXPECT_EQ(sorted({"metrics.nl2"}).out, "row\n2\n1\n0\n3\n4\n");
   const ChildResult two = sorted({"cosine", "--limit", "2"});
   EXPECT_EQ(two.out, "row\n2\n1\n");
-  EXPECT_EQ(two.err, "msitctl: note: 2 of 5 rows, the worst by cosine\n");
+  EXPECT_EQ(two.err,
+            "msitctl: note: 2 of 5 rows are shown, the worst by cosine\n");
   EXPECT_THAT(Run({"compare", "rows", "c-000001"}).out,
               Not(HasSubstr("sqnr_db")));
   EXPECT_THAT(Run({"compare", "rows", "c-000001", "--sort-by", "sqnr_db"}).out,
               HasSubstr("sqnr_db"));
   const ChildResult wrong = sorted({"cosin"});
   EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("--sort-by: \"cosin\" is no metric; did you "
-                                   "mean cosine?"));
+  EXPECT_THAT(
+      wrong.err,
+      HasSubstr("--sort-by: \"cosin\" is not a metric; did you mean cosine?"));
 }
 
 TEST_F(CompareCommandsTest, AToleranceThatIsNoneIsAnErrorOfItsFlag) {
@@ -463,7 +466,8 @@ TEST_F(CompareCommandsTest, AToleranceThatIsNoneIsAnErrorOfItsFlag) {
               HasSubstr("; write rtol=1e-3"));
   EXPECT_THAT(
       error_of("policy.rules[0]: predicate, column 5: bad", {"--tol", "1e-3"}),
-      HasSubstr("; a bound is 'nl2 <= 1e-3', a tolerance 'rtol=1e-3'"));
+      HasSubstr(
+          "; write a bound as 'nl2 <= 1e-3', a tolerance as 'rtol=1e-3'"));
   EXPECT_THAT(error_of("policy.rules[0]: predicate, column 5: bad",
                        {"--tol", "nl2 =< 5"}),
               HasSubstr("; write 'nl2 <= 5'"));
@@ -484,8 +488,8 @@ TEST_F(CompareCommandsTest, APolicyFileIsNamedWithItsLine) {
 TEST_F(CompareCommandsTest, ABoundTheWrongWayRoundIsTold) {
   AddRow("embed", v1::PASS, "");
   EXPECT_EQ(Run({"compare", "run", "g", "t", "--tol", "nl2 >= 0"}).err,
-            "msitctl: note: --tol 'nl2 >= 0': nl2 is better the lower, and "
-            "this asks for a large one\n");
+            "msitctl: note: --tol 'nl2 >= 0': lower values of nl2 are better, "
+            "but this requires a high one\n");
   for (const char* tolerance :
        {"cosine > 0.9", "not nl2 > 5", "nl2 <= 1", "scaled_nl2 > 1"}) {
     EXPECT_THAT(Run({"compare", "run", "g", "t", "--tol", tolerance}).err,
@@ -501,9 +505,9 @@ TEST_F(CompareCommandsTest, ASelectionThatTakesNothingIsTold) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err,
             "msitctl: note: 0 of 12 tensors of run golden match --ops "
-            "'layers.*'; one of its ops is root.layers.0\n"
+            "'layers.*'; an op of this run is root.layers.0\n"
             "msitctl: note: 0 of 12 tensors of run target match --ops "
-            "'layers.*'; one of its ops is root.layers.0\n");
+            "'layers.*'; an op of this run is root.layers.0\n");
 }
 
 TEST_F(CompareCommandsTest, AFailureWinsOverAbsentRanks) {

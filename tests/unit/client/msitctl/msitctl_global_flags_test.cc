@@ -124,8 +124,8 @@ TEST_F(GlobalFlagsTest, UsageErrorsAre2AndNeedNoDaemon) {
 
 TEST_F(GlobalFlagsTest, AWrongCommandIsNamed) {
   EXPECT_EQ(Run({"run", "frob"}).err,
-            "msitctl: \"frob\" is no command of msitctl run; see msitctl run "
-            "--help\n");
+            "msitctl: \"frob\" is not a command of msitctl run; see msitctl "
+            "run --help\n");
   EXPECT_EQ(Run({}).err, "msitctl: a command is missing; see msitctl --help\n");
 }
 
@@ -136,13 +136,13 @@ TEST_F(GlobalFlagsTest, ASlipIsShownWhereItIs) {
     return result.err;
   };
   EXPECT_EQ(error_of({"comapre", "run", "golden", "weight"}),
-            "msitctl: \"comapre\" is no command of msitctl; did you mean "
+            "msitctl: \"comapre\" is not a command of msitctl; did you mean "
             "compare?; see msitctl --help\n");
   EXPECT_THAT(error_of({"-o", "json", "run", "ls"}),
-              HasSubstr("\"ls\" is no command of msitctl run; did you mean "
+              HasSubstr("\"ls\" is not a command of msitctl run; did you mean "
                         "list?; see msitctl run --help"));
   EXPECT_THAT(error_of({"compare", "run", "g", "t", "--tolerance", "x"}),
-              HasSubstr("--tolerance is no flag of msitctl compare run; did "
+              HasSubstr("--tolerance is not a flag of msitctl compare run; did "
                         "you mean --tol?; see"));
   EXPECT_THAT(error_of({"run", "list", "--endpont=x"}),
               HasSubstr("did you mean --endpoint?"));
@@ -166,15 +166,16 @@ TEST_F(GlobalFlagsTest, NumbersAreRefusedInPlainWords) {
     return result.err;
   };
   const std::string large(23, '9');
-  EXPECT_THAT(error_of({"compare", "run", "g", "t", "--token-offset", large}),
-              HasSubstr("--token-offset: \"" + large +
-                        "\" is no whole number from -1099511627775 to "
-                        "1099511627775"));
+  EXPECT_THAT(
+      error_of({"compare", "run", "g", "t", "--token-offset", large}),
+      HasSubstr(
+          "--token-offset: \"" + large +
+          "\" is not a whole number from -1099511627775 to 1099511627775"));
   EXPECT_THAT(error_of({"compare", "report", "c", "--histograms", large}),
               HasSubstr("--histograms: \"" + large +
-                        "\" is no whole number from 0 to 10000"));
+                        "\" is not a whole number from 0 to 10000"));
   EXPECT_THAT(error_of({"compare", "run", "g", "t", "--top-k", "0"}),
-              HasSubstr("--top-k: \"0\" is no whole number from 1 to 64"));
+              HasSubstr("--top-k: \"0\" is not a whole number from 1 to 64"));
   EXPECT_THAT(error_of({"run", "retain", "r", "--bytes", "-1"}),
               HasSubstr("--bytes: \"-1\" is no size such as"));
   EXPECT_THAT(error_of({"run", "retain", "r", "--bytes", large + "GB"}),
@@ -186,10 +187,10 @@ TEST_F(GlobalFlagsTest, NumbersAreRefusedInPlainWords) {
   for (const char* bins : {"0", "2000"}) {
     EXPECT_THAT(error_of({"tensor", "histogram", "n", "--bins", bins}),
                 HasSubstr("--bins: \"" + std::string(bins) +
-                          "\" is no whole number from 1 to 1024"));
+                          "\" is not a whole number from 1 to 1024"));
   }
   EXPECT_THAT(error_of({"tensor", "histogram", "n", "--low", "x"}),
-              HasSubstr("--low: \"x\" is no number such as"));
+              HasSubstr("--low: \"x\" is not a number such as"));
 }
 
 TEST_F(GlobalFlagsTest, WhatIsPrintedOfARetentionIsTaken) {

@@ -20,7 +20,7 @@ TEST(PluginFlagsTest, MorePluginsThanMetricsOfARowAreRefused) {
   std::vector<std::unique_ptr<ask::Plugin>> plugins;
   const ask::Outcome outcome = StartPlugins(flags, {}, interrupts, plugins);
   EXPECT_EQ(outcome.exit_code, ask::kExitUsage);
-  EXPECT_THAT(outcome.error, HasSubstr("17 plug-ins, at most 16"));
+  EXPECT_THAT(outcome.error, HasSubstr("17 plug-ins; the maximum is 16"));
 }
 
 TEST(PluginFlagsTest, NamesThatReportsAndTheDaemonHaveAreRefused) {
