@@ -65,7 +65,7 @@ def test_a_rank_that_two_nodes_claim_is_compared_nowhere(two: list[Daemon]) -> N
     assert places[1] in done.stderr
     # Commands that only list and add show both nodes, and name them.
     stats = ask(places, "tensor", "stats", "--run", "g", "--by", "rank", "-o", "csv")
-    assert "both hold rank 2 of run g: what both have counts twice" in stats.stderr
+    assert "both have rank 2 of run g: their common records count twice" in stats.stderr
     assert stats.stdout.splitlines()[3].startswith("2,2,")
 
 
@@ -91,7 +91,7 @@ def test_a_daemon_that_is_named_by_many_addresses_counts_once(
     alone = ask(places[:2], "run", "get", "g", "-o", "json")
     assert json.loads(done.stdout)["counters"] == json.loads(alone.stdout)["counters"]
     for number, alias in enumerate(aliases):
-        note = f"note: {alias} is the daemon of {places[number % 2]}: it counts once\n"
+        note = f"note: {alias} and {places[number % 2]} are the same daemon, which counts once\n"
         assert note in done.stderr
     assert "both hold" not in done.stderr
 

@@ -1,6 +1,6 @@
 """The parts of each model, and the places where code of the model runs.
 
-A place is an answer that `made by` may give. Names have no leading `root.`.
+A place is an answer that `cause` may give. Names have no leading `root.`.
 """
 
 import dataclasses

@@ -33,10 +33,11 @@ absl::StatusOr<std::vector<NodeComparison>> SplitNames(std::string_view text) {
       part.remove_prefix(at + 1);
     }
     if (name.empty() || part.empty()) {
-      return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "\"{}\" is no comparison of several daemons, such as "
-                        "c-000001@node1:7741,node2:7741; compare list has them",
-                        text);
+      return MakeStatus(
+          absl::StatusCode::kInvalidArgument,
+          "\"{}\" is not a comparison of several daemons, such as "
+          "c-000001@node1:7741,node2:7741; to list them: msitctl compare list",
+          text);
     }
     out.push_back({name, std::string(part)});
   }

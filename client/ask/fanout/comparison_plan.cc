@@ -153,7 +153,7 @@ Outcome SetFilter(const RankSet& ranks, std::string_view node,
   const std::vector<int32_t> list = ranks.Ranks(kFilterRanksMax + 1);
   if (std::ssize(list) > kFilterRanksMax) {
     return UsageError(
-        fmt::format("{} has more than {} ranks: name some with --ranks",
+        fmt::format("{} has more than {} ranks: select some with --ranks",
                     Printable(node), kFilterRanksMax));
   }
   filter.mutable_ranks()->Assign(list.begin(), list.end());

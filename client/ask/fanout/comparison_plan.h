@@ -50,7 +50,7 @@ struct NodeComparisons {
 
 // Advice for comparisons that nodes cannot do separately.
 inline constexpr std::string_view kAtAdvice =
-    "with --at NODE one of them reads the others";
+    "to compare all rows, select a node that reads from the others: --at NODE";
 
 // Whether a rank has the same number in both runs and in a filter. If not,
 // every node compares all that it has of both runs.

@@ -121,7 +121,7 @@ void Fleet::TellOnce(const std::string& line) {
 void Fleet::Fail(Node& node, const Outcome& outcome) {
   if (node.has_failed()) return;
   node.error = outcome.error;
-  TellOnce(fmt::format("partial: no answer of {}: {}", Printable(node.name),
+  TellOnce(fmt::format("partial: no answer from {}: {}", Printable(node.name),
                        outcome.error));
 }
 
@@ -164,7 +164,7 @@ Outcome Fleet::Sift(const Requests& requests, std::vector<Answer>& answers) {
   if (!absent.ok()) return absent;
   if (!failure.ok()) return failure;
   return DaemonError(grpc::StatusCode::UNAVAILABLE, "",
-                     "none of the nodes answers any more");
+                     "no node answers any more");
 }
 
 bool Fleet::AreOne(size_t node, size_t other) const {
@@ -190,9 +190,9 @@ void Fleet::DropRepeated(const Requests& requests,
     const auto [at, is_new] = first.emplace(
         std::pair(id, requests[answer.node]->SerializeAsString()), answer.node);
     if (is_new) return false;
-    TellOnce(
-        Printable(fmt::format("note: {} is the daemon of {}: it counts once",
-                              node.name, nodes_[at->second]->name)));
+    TellOnce(Printable(
+        fmt::format("note: {} and {} are the same daemon, which counts once",
+                    node.name, nodes_[at->second]->name)));
     return true;
   });
 }
@@ -219,8 +219,8 @@ void Fleet::TellOfDoubles(const Node& node, const std::string& run) {
     if (both.empty()) continue;
     const auto [first, second] = std::minmax(other, node.name);
     TellOnce(Printable(fmt::format(
-        "note: {} and {} both hold rank{} {} of run {}: what both have counts "
-        "twice",
+        "note: {} and {} both have rank{} {} of run {}: their common records "
+        "count twice",
         first, second, both.size() == 1 ? "" : "s", both.Text(), run)));
   }
 }
@@ -235,8 +235,8 @@ Outcome Fleet::RequestsByName(const Message& request, Requests& requests) {
         std::find_if(nodes_.begin(), nodes_.end(),
                      [&node](const auto& at) { return at->name == node; });
     if (found == nodes_.end()) {
-      return UsageError(fmt::format(
-          "{}: {} is none of the nodes that are asked", name, node));
+      return UsageError(
+          fmt::format("{}: {} is not one of the nodes in use", name, node));
     }
     auto& slot = requests[static_cast<size_t>(found - nodes_.begin())];
     slot = Copy(request);
@@ -389,7 +389,7 @@ Outcome Fleet::WorkAt(std::string_view node) {
                    [node](const auto& known) { return known->name == node; });
   if (found == nodes_.end()) {
     return UsageError(
-        fmt::format("--at {} is none of the endpoints", Printable(node)));
+        fmt::format("--at {} is not one of the endpoints", Printable(node)));
   }
   worker_ = static_cast<size_t>(found - nodes_.begin());
   return {};
@@ -464,7 +464,7 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
                    Message& response) {
   if (!CanMerge(*response.GetDescriptor())) {
     return UsageError(
-        fmt::format("{} is asked of one daemon: name it with --endpoint",
+        fmt::format("{} supports a single daemon only: use --endpoint",
                     response.GetDescriptor()->name()));
   }
   Requests requests;

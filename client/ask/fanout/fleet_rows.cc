@@ -83,7 +83,7 @@ class Fleet::Rows {
     const auto& reflection = *request_->GetReflection();
     if (reflection.GetString(*request_, field) == token) {
       outcome_ = DaemonError(grpc::StatusCode::INTERNAL, "",
-                             "the daemon gave the same page token twice");
+                             "the daemon returned the same page token twice");
       return;
     }
     reflection.SetString(request_.get(), field, token);
@@ -108,7 +108,7 @@ class Fleet::Rows {
 Outcome Fleet::ForEachRow(const List& list, Message& response) {
   if (!CanMerge(*response.GetDescriptor())) {
     return UsageError(
-        fmt::format("{} is asked of one daemon: name it with --endpoint",
+        fmt::format("{} supports a single daemon only: use --endpoint",
                     response.GetDescriptor()->name()));
   }
   Requests requests;

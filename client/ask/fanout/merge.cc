@@ -86,9 +86,9 @@ void MergeArchive(const v1::Run& from, v1::Run& to) {
 void MergeRun(const v1::Run& from, std::string_view node, v1::Run& to,
               std::vector<std::string>& notes) {
   const auto note = [&](std::string_view what) {
-    notes.push_back(Printable(
-        fmt::format("the nodes disagree about {} of run {}: {} says otherwise",
-                    what, to.name(), node)));
+    notes.push_back(Printable(fmt::format(
+        "the nodes disagree about {} of run {}: {} has another value", what,
+        to.name(), node)));
   };
   if (from.world_size() != 0 && to.world_size() != 0 &&
       from.world_size() != to.world_size()) {
@@ -102,7 +102,7 @@ void MergeRun(const v1::Run& from, std::string_view node, v1::Run& to,
   }
   if (from.retention().SerializeAsString() !=
       to.retention().SerializeAsString()) {
-    note("what is kept");
+    note("the retention");
   }
   const bool is_sealed =
       to.state() == v1::Run::SEALED && from.state() == v1::Run::SEALED;
@@ -172,12 +172,12 @@ void MergePolicy(const v1::CapturePolicy& from, std::string_view node,
   if (google::protobuf::util::MessageDifferencer::Equals(same, to)) return;
   const bool begins_alike = from.has_first_token() == to.has_first_token() &&
                             from.first_token() == to.first_token();
-  notes.push_back(Printable(
-      fmt::format("the nodes do not record the same: the policy of {} {}", node,
-                  begins_alike ? "is another one"
-                  : from.has_first_token()
-                      ? fmt::format("begins with token {}", from.first_token())
-                      : "began at once")));
+  notes.push_back(Printable(fmt::format(
+      "the nodes have different capture policies: the policy of {} {}", node,
+      begins_alike ? "is different"
+      : from.has_first_token()
+          ? fmt::format("begins with token {}", from.first_token())
+          : "began immediately")));
 }
 
 void MergeCoverage(const v1::CaptureCoverage& from, v1::CaptureCoverage& to) {

@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<std::string_view>> Split(std::string_view list) {
     if (c == '[') ++depth;
     if (c == ']') --depth;
     if (depth < 0 || depth > 1 || (i == list.size() && depth != 0)) {
-      return Wrong("\"{}\": the brackets do not fit", list);
+      return Wrong("\"{}\": the brackets are not balanced", list);
     }
     if (c != ',' || depth != 0) continue;
     std::string_view part = list.substr(begin, i - begin);
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<std::string>> ExpandRanges(std::string_view list) {
     uint32_t first = 0;
     uint32_t last = 0;
     if (!ReadNumber(from, first) || !ReadNumber(to, last) || last < first) {
-      return Wrong("\"{}\" is no range of numbers", part);
+      return Wrong("\"{}\" is not a range of numbers", part);
     }
     if (last - first >= kNodesMax || out.size() > kNodesMax) return TooMany();
     for (uint64_t number = first; number <= last; ++number) {
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<NodeAddress>> NodesOfJob(std::string_view port) {
   uint32_t number = kNodePort;
   if (!port.empty() &&
       (!ReadNumber(port, number) || number < 1 || number > 65535)) {
-    return Wrong("slurm:{}: the port is not 1 to 65535", port);
+    return Wrong("slurm:{}: the port is not in 1..65535", port);
   }
   for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
     const char* const list = std::getenv(name);
@@ -130,8 +130,8 @@ absl::StatusOr<std::vector<NodeAddress>> NodesOfJob(std::string_view port) {
     return out;
   }
   return Wrong(
-      "slurm: neither SLURM_JOB_NODELIST nor SLURM_NODELIST is set: this is no "
-      "job of Slurm");
+      "slurm: neither SLURM_JOB_NODELIST nor SLURM_NODELIST is set: this is "
+      "not a Slurm job");
 }
 
 absl::StatusOr<std::vector<NodeAddress>> NodesOfName(std::string_view name) {
@@ -173,7 +173,7 @@ absl::StatusOr<std::vector<NodeAddress>> NodesOf(std::string_view part) {
   if (part.starts_with(kSlurm)) return NodesOfJob(part.substr(kSlurm.size()));
   if (part.starts_with(kDns)) return NodesOfName(part.substr(kDns.size()));
   if (part.find('@') != std::string_view::npos) {
-    return Wrong("\"{}\": an endpoint of many has no @", part);
+    return Wrong("\"{}\": an endpoint in a list must not contain @", part);
   }
   MSITD_RETURN_IF_ERROR(ParseEndpoint(part).status());
   return std::vector<NodeAddress>{{std::string(part), ""}};

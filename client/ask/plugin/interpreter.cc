@@ -37,7 +37,7 @@ constexpr uint32_t kRefused = 2;
 constexpr uint32_t kUnusable = 3;
 constexpr uint32_t kArrays = 4;
 
-constexpr char kBadArray[] = "its answer has an array that cannot be";
+constexpr char kBadArray[] = "its answer has an invalid array";
 constexpr size_t kDTypeNameBytes = 16;
 constexpr size_t kKeptNameBytes = 64;
 
@@ -244,7 +244,7 @@ absl::StatusOr<PairAnswer> Interpreter::Measure(const TensorPairBytes& pair) {
   }
   MSITD_ASSIGN_OR_RETURN(Reply reply, ReadReply());
   if (reply.kind > kValue) {
-    return absl::DataLossError("its answer has a kind that there is not");
+    return absl::DataLossError("its answer has an unknown kind");
   }
   return PairAnswer{reply.kind == kValue, reply.value, std::move(reply.text),
                     std::move(reply.shown)};
@@ -280,7 +280,7 @@ absl::StatusOr<KeepAnswer> Interpreter::Keep(const TensorKey& key, DType dtype,
   } else if (reply.kind == kNoValue) {
     answer.problem = reply.text.empty() ? "it failed" : std::move(reply.text);
   } else {
-    return absl::DataLossError("its answer has a kind that there is not");
+    return absl::DataLossError("its answer has an unknown kind");
   }
   return answer;
 }

@@ -63,9 +63,7 @@ class Printed(io.RawIOBase):
             try:
                 os.write(2, shown)
                 if Printed.left <= 0:
-                    os.write(
-                        2, b"\n... the rest of what the plug-in prints is left out\n"
-                    )
+                    os.write(2, b"\n... further output of the plug-in is omitted\n")
             except OSError:
                 Printed.left = 0
         return len(raw)
@@ -83,7 +81,7 @@ def reply(channel: socket.socket, kind: int, value: float, text: str) -> None:
     channel.sendall(REPLY.pack(MAGIC, kind, len(raw), value) + raw)
 
 
-def told(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:  # noqa: BLE001  It is foreign code.
@@ -106,7 +104,7 @@ def load(file: str, name: str, kind: str) -> Any:
         raise LookupError(f"there is no {name} in it")
     function = getattr(module, name)
     if not callable(function):
-        raise TypeError(f"{name} is no function")
+        raise TypeError(f"{name} is not a function")
     try:
         signature = inspect.signature(function)
         signature.bind(None, None)
@@ -141,7 +139,7 @@ def parts_of(result: Any) -> tuple[float | None, str]:
 def parts_of_msit(result: Any) -> tuple[float | None, str]:
     """The same for a function of msit: a line with the value precedes the text."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
-        raise TypeError("the result is no pair of a value and a text")
+        raise TypeError("the result is not a pair of a value and a text")
     value, text = result
     if not isinstance(value, (float, int, str)):
         raise TypeError(f"the value is of type {type(value).__name__}")
@@ -261,12 +259,12 @@ class Arrays:
         numpy = self.numpy
         named = result if isinstance(result, dict) else {name: result}
         if len(named) > ARRAYS_MAX:
-            raise ValueError(f"{len(named)} arrays, at most {ARRAYS_MAX} may be")
+            raise ValueError(f"{len(named)} arrays; the maximum is {ARRAYS_MAX}")
         out = []
         for key, value in named.items():
             if not isinstance(key, str) or not ARRAY_NAME.fullmatch(key):
                 raise ValueError(
-                    f"{key!r:.80} is no name: 1 to 64 letters, digits, _, . and -"
+                    f"{key!r:.80} is not a name: use 1 to 64 letters, digits, _, . and -"
                 )
             if value is None:
                 continue
@@ -284,7 +282,7 @@ class Arrays:
                 )
             bytes_max -= array.nbytes
             if bytes_max < 0:
-                raise ValueError(f"{key} and what is before it have too many bytes")
+                raise ValueError(f"{key} and the previous arrays have too many bytes")
             order = array.dtype.newbyteorder("<")
             out.append((key, numpy.asarray(array, dtype=order, order="C")))
         return out
@@ -334,7 +332,7 @@ def serve_one(
             ]
         value, text = parts(function(*both))
     except BaseException as error:  # noqa: BLE001  It is foreign code.
-        text = told(error) if parts is parts_of else "\n" + told(error)
+        text = described(error) if parts is parts_of else "\n" + described(error)
     faulthandler.cancel_dump_traceback_later()
     if value is None:
         reply(channel, NO_VALUE, 0.0, text)
@@ -404,7 +402,7 @@ def keep_one(
         kept = arrays.kept(function(array, where), name, bytes_max)
     except BaseException as error:  # noqa: BLE001  It is foreign code.
         faulthandler.cancel_dump_traceback_later()
-        reply(channel, NO_VALUE, 0.0, told(error))
+        reply(channel, NO_VALUE, 0.0, described(error))
         return True
     faulthandler.cancel_dump_traceback_later()
     reply_arrays(channel, kept)
@@ -428,7 +426,7 @@ def main() -> None:
     try:
         arrays = Arrays(kind)
     except BaseException as error:  # noqa: BLE001  It is foreign code.
-        reply(channel, UNUSABLE, 0.0, told(error))
+        reply(channel, UNUSABLE, 0.0, described(error))
         return
     try:
         if memory_bytes_max > 0:
@@ -436,7 +434,7 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_DATA, limit)
         function = load(file, name, function_kind)
     except BaseException as error:  # noqa: BLE001  It is foreign code.
-        reply(channel, REFUSED, 0.0, told(error))
+        reply(channel, REFUSED, 0.0, described(error))
         return
     if function_kind == "keep":
         faulthandler.cancel_dump_traceback_later()
@@ -447,7 +445,7 @@ def main() -> None:
     try:
         parts(function(arrays.ones(), arrays.ones()))
     except BaseException as error:  # noqa: BLE001  It is foreign code.
-        text = f"{name} fails for two arrays of one element: {told(error)}"
+        text = f"{name} fails for two arrays of one element: {described(error)}"
         reply(channel, REFUSED, 0.0, text)
         return
     faulthandler.cancel_dump_traceback_later()

@@ -16,7 +16,7 @@ absl::Status SpareInterpreter::Start() {
 absl::StatusOr<Interpreter*> SpareInterpreter::Get() {
   if (interpreter_ != nullptr || !given_up_.empty()) return interpreter_.get();
   if (lost_count_ > kInterpretersLostMax) {
-    given_up_ = fmt::format("{} interpreters ended or took too long before",
+    given_up_ = fmt::format("{} earlier interpreters ended or took too long",
                             lost_count_);
     return nullptr;
   }

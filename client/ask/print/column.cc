@@ -93,7 +93,7 @@ std::optional<std::string> ValueOfKey(const Message& message,
 absl::Status NoSuchColumn(std::string_view name,
                           std::span<const std::string> others = {}) {
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "no column \"{}\"{}; -o csv shows all of them", name,
+                    "no column \"{}\"{}; for all columns: -o csv", name,
                     DidYouMean(name, others));
 }
 
@@ -138,8 +138,8 @@ absl::StatusOr<Column> FindColumn(const Descriptor& root,
   if (paths.empty()) return NoSuchColumn(name, NamesOf(known, all));
   if (paths.size() > 1) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "column \"{}\" may be {} or {}", name, paths[0],
-                      paths[1]);
+                      "column \"{}\" is ambiguous: use {} or {}", name,
+                      paths[0], paths[1]);
   }
   return Column::Parse(root, name + "=" + paths[0]);
 }
@@ -313,8 +313,7 @@ absl::StatusOr<std::vector<Column>> ParseColumns(
                            FindColumn(root, known_columns, keys, name));
   }
   if (columns.empty()) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "--columns names none");
+    return MakeStatus(absl::StatusCode::kInvalidArgument, "--columns is empty");
   }
   return columns;
 }

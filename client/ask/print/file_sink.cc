@@ -32,7 +32,7 @@ absl::StatusOr<FileSink> FileSink::Open(const std::string& path,
   if (path == "-") {
     if (stdout_is_terminal) {
       return absl::FailedPreconditionError(
-          "will not write the bytes of a tensor to a terminal; give --out "
+          "refusing to write the bytes of a tensor to a terminal; use --out "
           "FILE");
     }
     const int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);

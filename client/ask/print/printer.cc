@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<FieldPath>> ParseNames(const Descriptor& row,
   }
   if (paths.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "-o name: what this prints has no names");
+                      "-o name: this output has no names");
   }
   return paths;
 }
@@ -126,8 +126,10 @@ bool IsHidden(const Column& column, const PrintOptions& options) {
 void NoteColumnsLeftOut(const Table& table) {
   const std::vector<std::string>& names = table.left_out();
   if (names.empty()) return;
-  fmt::print(stderr, "msitctl: note: no room for {}; --columns picks others\n",
-             fmt::join(names, ", "));
+  fmt::print(
+      stderr,
+      "msitctl: note: not enough width for {}; to select columns: --columns\n",
+      fmt::join(names, ", "));
 }
 
 std::string OnTerminal(std::string json, const PrintOptions& options) {

@@ -78,7 +78,7 @@ Outcome ReadAttachmentBytes(Connection& connection, const std::string& run,
   if (HashText(hash.Get()) == request.hash()) return {};
   return connection.OutcomeOf(
       grpc::Status(grpc::StatusCode::DATA_LOSS,
-                   fmt::format("the bytes that came have the hash {}, not {}",
+                   fmt::format("the received bytes have the hash {}, not {}",
                                HashText(hash.Get()), request.hash())));
 }
 

@@ -72,15 +72,14 @@ Outcome ReadTlsFiles(const ConnectionOptions& options, TlsAttempt& out) {
 std::string WhyInWords(std::string_view by_grpc, std::string_view endpoint) {
   constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
       {"No such file or directory", "there is no such socket"},
-      {"Connection refused", "no daemon is there"}};
+      {"Connection refused", "no daemon is running there"}};
   for (const auto& [system, words] : kAbsent) {
     if (by_grpc.find(system) == std::string_view::npos) continue;
     const std::string command = StartCommand(endpoint);
     return fmt::format(
-        "{}; {}, or say with --endpoint or MSITCTL_ENDPOINT where one is",
-        words,
-        command.empty() ? std::string("start one on that machine")
-                        : fmt::format("start one with: {}", command));
+        "{}; {}; to use another one: --endpoint or MSITCTL_ENDPOINT", words,
+        command.empty() ? std::string("start a daemon on that machine")
+                        : fmt::format("to start a daemon: {}", command));
   }
   return std::string(by_grpc);
 }
@@ -136,8 +135,7 @@ Outcome Connection::OpenChannel() {
 Outcome Connection::Connect() {
   if (fanout_ != nullptr) {
     return UsageError(
-        "this is done with one daemon: name it with --endpoint instead of "
-        "--endpoints");
+        "this requires a single daemon: use --endpoint instead of --endpoints");
   }
   if (channel_ != nullptr) return {};
   MSITCTL_RETURN_IF_FAILED(OpenChannel());

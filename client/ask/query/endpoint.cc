@@ -22,10 +22,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
 absl::Status BadEndpoint(std::string_view endpoint, std::string_view why) {
-  return MakeStatus(
-      absl::StatusCode::kInvalidArgument,
-      "--endpoint \"{}\": {}; it is HOST:PORT, unix:PATH or /PATH", endpoint,
-      why);
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "--endpoint \"{}\": {}; use HOST:PORT, unix:PATH or /PATH",
+                    endpoint, why);
 }
 
 // Returns the milliseconds of a unit of time; 0 if `unit` is not one.
@@ -68,7 +67,8 @@ absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint) {
     if (path.empty()) return BadEndpoint(endpoint, "no path");
     if (path.size() > kSocketPathBytesMax) {
       return BadEndpoint(
-          endpoint, fmt::format("a path over {} bytes", kSocketPathBytesMax));
+          endpoint,
+          fmt::format("the path is longer than {} bytes", kSocketPathBytesMax));
     }
     return std::string(kUnix) + path;
   }
@@ -77,11 +77,11 @@ absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint) {
   const std::string_view host = endpoint.substr(0, colon);
   if (host.empty()) return BadEndpoint(endpoint, "no host");
   if (!IsPort(endpoint.substr(colon + 1))) {
-    return BadEndpoint(endpoint, "the port is not 1 to 65535");
+    return BadEndpoint(endpoint, "the port is not in 1..65535");
   }
   const bool is_bracketed = host.front() == '[' && host.back() == ']';
   if (!is_bracketed && host.find_first_of(":/[]") != std::string_view::npos) {
-    return BadEndpoint(endpoint, "the host is none");
+    return BadEndpoint(endpoint, "the host is invalid");
   }
   return "dns:///" + std::string(endpoint);
 }
@@ -109,7 +109,7 @@ absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text) {
   if (!std::isfinite(sum_ms) || sum_ms < 1 || sum_ms > kYearMs) {
     return MakeStatus(
         absl::StatusCode::kInvalidArgument,
-        "\"{}\" is no duration such as 500ms, 30s, 2m, 1h or 2d12h", text);
+        "\"{}\" is not a duration such as 500ms, 30s, 2m, 1h or 2d12h", text);
   }
   return std::chrono::milliseconds(static_cast<int64_t>(sum_ms));
 }

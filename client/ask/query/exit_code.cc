@@ -16,17 +16,17 @@ namespace {
 constexpr std::array<const char*, kStatusCodeNames.size()> kMeanings = {
     "never used: success is 0",
     "the call or the comparison was cancelled",
-    "an error of unknown kind",
-    "the request is malformed; fix it",
+    "an unknown error",
+    "the request is malformed",
     "no answer within --timeout",
     "no such run, tensor or comparison",
-    "the name is taken",
+    "the name is already in use",
     "not allowed",
     "a limit or a quota is reached",
-    "change the state first",
-    "lost to another request",
-    "past the end",
-    "the daemon does not know the call",
+    "the current state does not allow the call",
+    "aborted because of a concurrent request",
+    "out of range",
+    "the daemon does not support the call",
     "a bug in the daemon",
     "no daemon, or one that is starting or stopping",
     "stored bytes are damaged",
@@ -50,23 +50,23 @@ std::string ExitCodeHelp() {
   const auto add = [&out](int code, std::string_view meaning) {
     out += fmt::format("{:>4}  {}\n", code, meaning);
   };
-  add(kExitOk, "fine; of a comparison: all rows pass");
+  add(kExitOk, "success; for a comparison, all rows pass");
   add(kExitPolicyFailed,
-      "a comparison failed its policy: a row fails or is unmatched, or none "
-      "passes; a capture stored nothing");
-  add(kExitUsage, "usage: a flag, an argument or a variable is wrong");
-  add(kExitLocal, "a local file, stdout or the terminal");
+      "a comparison does not pass (a row fails or is unmatched, or no row "
+      "passes), or a capture stored nothing");
+  add(kExitUsage, "a flag, an argument or a variable is wrong");
+  add(kExitLocal, "an error of a local file, stdout or the terminal");
   add(kExitPartial,
-      "the answer is partial: ranks or records are lacking, or rows could not "
-      "be compared, and nothing that is there fails; --allow-partial takes it; "
-      "an import left something out");
+      "the result is partial: ranks or records are missing or rows could not "
+      "be compared, and no row fails (accepted by --allow-partial), or an "
+      "import skipped something");
   for (size_t i = 1; i < kMeanings.size(); ++i) {
     add(kExitDaemonBase + static_cast<int>(i),
         fmt::format("{}: {}", kStatusCodeNames[i], kMeanings[i]));
   }
-  add(kExitExecFailed, "of exec: it failed before its command ran");
-  add(kExitCannotRun, "of exec: the command cannot be run");
-  add(kExitCommandNotFound, "of exec: there is no such command");
+  add(kExitExecFailed, "exec: failed before its command ran");
+  add(kExitCannotRun, "exec: the command cannot be run");
+  add(kExitCommandNotFound, "exec: there is no such command");
   add(kExitInterrupted, "interrupted");
   return out;
 }

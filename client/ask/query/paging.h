@@ -73,7 +73,7 @@ Outcome ForEachRow(Connection& connection,
     if (response.next_page_token() == request.page_token()) {
       return connection.OutcomeOf(
           grpc::Status(grpc::StatusCode::INTERNAL,
-                       "the daemon gave the same page token twice"));
+                       "the daemon returned the same page token twice"));
     }
     request.set_page_token(response.next_page_token());
   }

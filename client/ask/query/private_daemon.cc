@@ -103,7 +103,7 @@ absl::StatusOr<std::string> FindMsitd() {
     if (IsProgram(program)) return program;
   }
   return MakeStatus(absl::StatusCode::kNotFound,
-                    "there is no msitd, neither {} nor in PATH", beside);
+                    "msitd was not found, neither at {} nor in PATH", beside);
 }
 
 absl::StatusOr<std::unique_ptr<PrivateDaemon>> PrivateDaemon::Start(
@@ -195,14 +195,15 @@ absl::Status PrivateDaemon::WaitUntilReady(milliseconds timeout,
     if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {
       pid_ = -1;
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                        "the private daemon ended at once: {}", LastWords());
+                        "the private daemon exited immediately: {}",
+                        LastWords());
     }
     if (Clock::now() > deadline) {
-      return MakeStatus(
-          absl::StatusCode::kDeadlineExceeded,
-          "the private daemon still starts after {} s: {}; this machine, or "
-          "the disk of {}, may have too much other work",
-          static_cast<double>(timeout.count()) / 1000, LastWords(), store_);
+      return MakeStatus(absl::StatusCode::kDeadlineExceeded,
+                        "the private daemon has not started after {} s: {}; "
+                        "this machine, or the disk of {}, may be overloaded",
+                        static_cast<double>(timeout.count()) / 1000,
+                        LastWords(), store_);
     }
   }
   return MakeStatus(absl::StatusCode::kCancelled, "interrupted");
@@ -212,7 +213,7 @@ std::string PrivateDaemon::LastWords() const {
   std::ifstream log(socket_dir_ + "/log");
   std::string text((std::istreambuf_iterator<char>(log)), {});
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (text.empty()) return "it said nothing";
+  if (text.empty()) return "its log is empty";
   const size_t line = text.rfind('\n');
   text.erase(0, line == text.npos ? 0 : line + 1);
   return text.substr(0, kLastWordsBytes);

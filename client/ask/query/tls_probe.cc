@@ -152,7 +152,7 @@ std::string NamesOf(X509* certificate) {
 
 std::string TextOf(const ASN1_TIME* time) {
   tm fields{};
-  if (ASN1_TIME_to_tm(time, &fields) != 1) return "a time that is none";
+  if (ASN1_TIME_to_tm(time, &fields) != 1) return "an invalid time";
   return pem::TimeText(::timegm(&fields));
 }
 
@@ -266,9 +266,8 @@ class Probe {
 
   std::string WhyPlainTextFails(int result) const {
     if (result != 1 && !HasGreeted()) return "";
-    return "the daemon speaks TLS there: give --ca-file FILE, or --tls to "
-           "trust "
-           "the certificates of the system";
+    return "the daemon requires TLS: use --ca-file FILE, or --tls to trust the "
+           "CAs of the system";
   }
 
   std::string WhyHandshakeFails() const {
@@ -277,8 +276,8 @@ class Probe {
     if (AlertOf(reason) >= 0) return RefusalText();
     if (!HasGreeted()) {
       return "no TLS answer: the daemon closed the connection because too many "
-             "are open, or because this is not a TLS address of a daemon; the "
-             "log of the daemon has the reason";
+             "are open, or because this is not a TLS address of a daemon. See "
+             "the log of the daemon";
     }
     return ReasonText();
   }
@@ -295,15 +294,16 @@ class Probe {
     switch (verdict) {
       case X509_V_ERR_CERT_HAS_EXPIRED:
         return fmt::format(
-            "the certificate of the daemon, or of its authority,"
-            " has expired: it was valid until {}",
+            "the certificate of the daemon, or of its CA, has expired: it was "
+            "valid until {}",
             TextOf(X509_get0_notAfter(shown)));
       case X509_V_ERR_CERT_NOT_YET_VALID:
-        return fmt::format("the certificate of the daemon is valid from {} on",
-                           TextOf(X509_get0_notBefore(shown)));
+        return fmt::format(
+            "the certificate of the daemon is not valid before {}",
+            TextOf(X509_get0_notBefore(shown)));
       case X509_V_ERR_INVALID_PURPOSE:
         return "the certificate of the daemon is not for servers: its extended "
-               "key usage is another";
+               "key usage is different";
       case X509_V_ERR_HOSTNAME_MISMATCH:
       case X509_V_ERR_IP_ADDRESS_MISMATCH:
         return fmt::format(
@@ -317,11 +317,11 @@ class Probe {
       case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
       case X509_V_ERR_CERT_SIGNATURE_FAILURE:
         return attempt_.ca_file.empty()
-                   ? "the system does not trust the authority of the daemon's "
-                     "certificate: give --ca-file FILE"
+                   ? "the system does not trust the CA of the daemon's "
+                     "certificate: use --ca-file FILE"
                    : fmt::format(
-                         "the certificate of the daemon is of no "
-                         "authority that is in {}",
+                         "the certificate of the daemon was not signed by a CA "
+                         "in {}",
                          attempt_.ca_file);
       default:
         return fmt::format("the certificate of the daemon: {}",
@@ -349,29 +349,28 @@ class Probe {
     if (!was_asked_) return alert;
     const std::vector<Owned<X509>> own = Certificates(attempt_.cert_pem);
     if (own.empty()) {
-      return "the daemon asks for a certificate: give --cert-file and "
+      return "the daemon requires a certificate: use --cert-file and "
              "--key-file";
     }
     X509* const shown = own.front().get();
     if (X509_cmp_current_time(X509_get0_notAfter(shown)) < 0) {
-      return fmt::format("the daemon refuses {}: it was valid until {}",
+      return fmt::format("the daemon rejects {}: it was valid until {}",
                          attempt_.cert_file, TextOf(X509_get0_notAfter(shown)));
     }
     if (X509_check_purpose(shown, X509_PURPOSE_SSL_CLIENT, 0) != 1) {
       return fmt::format(
-          "the daemon refuses {}: it is not for clients, its "
-          "extended key usage is another",
+          "the daemon rejects {}: it is not for clients, its extended key "
+          "usage is different",
           attempt_.cert_file);
     }
     if (std::none_of(own.begin(), own.end(), [this](const Owned<X509>& link) {
           return IsOfNamedAuthority(link.get());
         })) {
       return fmt::format(
-          "the daemon refuses {}: its authority is not in "
-          "tls_client_ca",
+          "the daemon rejects {}: its CA is not in tls_client_ca",
           attempt_.cert_file);
     }
-    return fmt::format("the daemon refuses {}{}{}", attempt_.cert_file,
+    return fmt::format("the daemon rejects {}{}{}", attempt_.cert_file,
                        alert.empty() ? "" : ": ", alert);
   }
 

@@ -79,10 +79,10 @@ std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
     case v1::Maker::MODEL_INPUTS:
       // A missing rank may have caused the difference.
       return may_diverge_before
-                 ? fmt::format("what {} was given: ", RowRanksText(maker.row()))
+                 ? fmt::format("inputs of {}: ", RowRanksText(maker.row()))
                  : "inputs of the model: ";
     case v1::Maker::DRIFT:
-      return "drift, no op alone: ";
+      return "accumulated drift, no single op: ";
     case v1::Maker::FLIP:
       return "choices within the noise of their scores, no fault: ";
     case v1::Maker::COPIES:
@@ -130,8 +130,8 @@ std::string FirstDivergenceText(const v1::Comparison& comparison) {
   if (comparison.has_first_divergence()) {
     return out + RowText(comparison.first_divergence());
   }
-  return out + (LacksRanks(comparison) ? "none in the ranks that are there"
-                : comparison.partial() ? "none in what was compared"
+  return out + (LacksRanks(comparison) ? "none in the recorded ranks"
+                : comparison.partial() ? "none in the compared rows"
                                        : "none");
 }
 
@@ -161,13 +161,13 @@ std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
       maker.kind() == v1::Maker::COPIES || maker.kind() == v1::Maker::FLIP;
   if (!is_right_or_wrong &&
       (maker.kind() != v1::Maker::NOT_KNOWN || maker.output_error() != 0)) {
-    out += fmt::format("; error {:.3g} from {:.3g}", maker.output_error(),
-                       maker.input_error());
+    out += fmt::format("; input error {:.3g}, output error {:.3g}",
+                       maker.input_error(), maker.output_error());
   }
   if (!maker.note().empty()) out += "; " + maker.note();
   if (maker.ranks_size() > 0 && maker.kind() != v1::Maker::COPIES) {
-    out += fmt::format("; so {} {}",
-                       maker.ranks_size() == 1 ? "does rank" : "do ranks",
+    out += fmt::format(" (same on {} {})",
+                       maker.ranks_size() == 1 ? "rank" : "ranks",
                        fmt::join(maker.ranks(), ","));
   }
   return Printable(out);
@@ -175,10 +175,10 @@ std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
 
 std::string InputDifferenceText(const v1::InputDifference& difference) {
   const v1::ComparisonRow& row = difference.row();
-  return Printable(fmt::format(
-      "inputs of the model differ from token {}: {}; later tokens follow from "
-      "that ({})",
-      row.token(), difference.difference(), PlaceText(row)));
+  return Printable(
+      fmt::format("inputs of the model differ from token {}: {}; later tokens "
+                  "differ as a result ({})",
+                  row.token(), difference.difference(), PlaceText(row)));
 }
 
 std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
@@ -205,13 +205,13 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
     add("first unmatched", comparison.first_unmatched());
   }
   for (const v1::Maker& maker : comparison.makers()) {
-    out.push_back({&maker == &comparison.makers(0) ? "made by" : "and by",
+    out.push_back({&maker == &comparison.makers(0) ? "cause" : "further cause",
                    MakerText(maker, comparison.may_diverge_before()),
                    maker.row().row()});
   }
   if (const int64_t more = comparison.more_makers_count(); more > 0) {
-    out.push_back({"and by",
-                   fmt::format("{} more that do not follow from these", more),
+    out.push_back({"further cause",
+                   fmt::format("{} more that are independent of these", more),
                    comparison.makers(0).row().row()});
   }
   if (comparison.has_first_skipped()) {
@@ -248,7 +248,7 @@ std::string RowCountsText(const v1::Comparison& comparison) {
   }
   if (comparison.statistics_count() > 0) {
     out +=
-        fmt::format("; {} by statistics alone", comparison.statistics_count());
+        fmt::format("; {} by statistics only", comparison.statistics_count());
     if (comparison.statistics_in_part_count() > 0) {
       out += fmt::format(", {} of them in part",
                          comparison.statistics_in_part_count());
@@ -259,7 +259,7 @@ std::string RowCountsText(const v1::Comparison& comparison) {
                        comparison.flipped_count());
   }
   if (comparison.explained_count() > 0) {
-    out += fmt::format("; {} beyond their bounds, as rounding errors explain",
+    out += fmt::format("; {} beyond their bounds, explained by rounding errors",
                        comparison.explained_count());
   }
   return out;
@@ -271,17 +271,18 @@ std::string LeftOutText(const v1::Comparison& comparison) {
   if (golden == 0 && target == 0) return "";
   // By default, a comparison uses statistics.
   const bool are_values = comparison.filter().kinds().empty();
-  return fmt::format("{}: {} of golden, {} of target; --kind all takes them",
-                     are_values ? "values" : "values and statistics", golden,
-                     target);
+  return fmt::format("{} golden and {} target {} (use --kind all)", golden,
+                     target, are_values ? "values" : "values and statistics");
 }
 
 std::string NotRecordedText(const v1::Comparison& comparison) {
   const int64_t golden = comparison.golden_not_recorded_count();
   const int64_t target = comparison.target_not_recorded_count();
   if (golden == 0 && target == 0) return "";
-  return fmt::format("{} of golden, {} of target; capture coverage says why",
-                     golden, target);
+  return Printable(fmt::format(
+      "{} golden and {} target tensors (see msitctl capture coverage {})",
+      golden, target,
+      target > 0 ? comparison.target_run() : comparison.golden_run()));
 }
 
 }  // namespace msitd::ask

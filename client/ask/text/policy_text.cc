@@ -27,7 +27,7 @@ absl::Status TakeTolerances(std::string_view& text, v1::Policy::Rule& rule) {
         std::from_chars(number.data(), number.data() + number.size(), value);
     if (error != std::errc() || stop != number.data() + number.size()) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "\"{}\" is no number", number);
+                        "\"{}\" is not a number", number);
     }
     is_rtol ? rule.set_rtol(value) : rule.set_atol(value);
     text = Trim(text.substr(end));
@@ -42,7 +42,7 @@ absl::StatusOr<Message> FromJson(std::string_view text, std::string_view what) {
       google::protobuf::StringPiece(text.data(), text.size()), &message);
   if (status.ok()) return message;
   return MakeStatus(
-      absl::StatusCode::kInvalidArgument, "is no JSON of {}: {}", what,
+      absl::StatusCode::kInvalidArgument, "is not valid JSON for {}: {}", what,
       std::string_view(status.message().data(), status.message().size()));
 }
 
@@ -122,7 +122,7 @@ absl::StatusOr<v1::Policy::Preset> ParsePreset(std::string_view name) {
     all += (all.empty() ? "" : ", ") + word;
   }
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "\"{}\" is no preset; there are {}", name, all);
+                    "\"{}\" is not a preset; the presets are {}", name, all);
 }
 
 absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text) {

@@ -21,11 +21,11 @@ absl::StatusOr<int64_t> ParseNumber(std::string_view text,
   if (error == std::errc::result_out_of_range ||
       (error == std::errc() && last == end && value > max)) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "\"{}\": the largest is {}", part, max);
+                      "\"{}\": the maximum is {}", part, max);
   }
   if (error != std::errc() || last != end || value < 0) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "\"{}\" is no number and no range such as 2-5", part);
+                      "\"{}\" is not a number or a range such as 2-5", part);
   }
   return value;
 }
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<int32_t>> ParseRanks(std::string_view text) {
       ranks.insert(static_cast<int32_t>(rank));
       if (ranks.size() > Selector::kRanksMax) {
         return MakeStatus(absl::StatusCode::kInvalidArgument,
-                          "\"{}\" gives more than {} ranks", text,
+                          "\"{}\" has more than {} ranks", text,
                           Selector::kRanksMax);
       }
     }

@@ -35,7 +35,8 @@ absl::StatusOr<int64_t> ParseSize(std::string_view text) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const auto bad = [text] {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "\"{}\" is no size such as 4096, 512MB or 1.5GiB", text);
+                      "\"{}\" is not a size such as 4096, 512MB or 1.5GiB",
+                      text);
   };
   double number = 0;
   const char* const begin = text.data();

@@ -74,7 +74,7 @@ bool IsViolated(const v1::RequiredTolerance& needed) {
 }
 
 std::string RequiredToleranceText(const v1::RequiredTolerance& needed) {
-  return fmt::format("{}, is {:g}; row {}", Printable(BoundText(needed)),
+  return fmt::format("{} (now {:g}); row {}", Printable(BoundText(needed)),
                      needed.bound(), needed.row());
 }
 
@@ -89,13 +89,13 @@ std::vector<std::string> RequiredToleranceTexts(
     if (is_alternative(i)) continue;
     if (is_alternative(i + 1)) {
       out.push_back(fmt::format(
-          "({} or {} <= {}), is {:g}; row {}", Printable(BoundText(all[i])),
+          "({} or {} <= {}) (now {:g}); row {}", Printable(BoundText(all[i])),
           Printable(all[i + 1].metric()), Rounded(all[i + 1].required(), false),
           all[i].bound(), all[i + 1].row()));
     } else if (IsViolated(all[i])) {
       out.push_back(RequiredToleranceText(all[i]));
       if (ZerosWouldPass(all[i])) {
-        out.back() += "; so loose that zeros pass";
+        out.back() += "; a target of zeros would also pass";
       }
     }
   }
@@ -107,19 +107,18 @@ const char* RequiredToleranceLabel(const v1::Comparison& comparison) {
   const bool would_pass = comparison.hopeless_count() == 0 &&
                           comparison.unmatched_count() == 0 &&
                           comparison.unread_count() == 0;
-  return would_pass ? "would pass" : "needs at least";
+  return would_pass ? "would pass with" : "needs at least";
 }
 
 std::string HopelessText(const v1::Comparison& comparison) {
   const int64_t count = comparison.hopeless_count();
   if (count == 0) return "";
   if (count == 1) {
-    return fmt::format("row {} fails whatever the bounds are",
+    return fmt::format("row {} fails with any bounds",
                        comparison.first_hopeless_row());
   }
-  return fmt::format(
-      "{} rows fail whatever the bounds are, the first is row {}", count,
-      comparison.first_hopeless_row());
+  return fmt::format("{} rows fail with any bounds, the first is row {}", count,
+                     comparison.first_hopeless_row());
 }
 
 }  // namespace msitd::ask

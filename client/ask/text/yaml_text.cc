@@ -54,8 +54,8 @@ class Feed final : public std::streambuf {
         static_cast<size_t>(std::count_if(out, out + got, IsIndicator));
     if (untold_count_ > kYamlUntoldMax) {
       RefuseAsTooMuch(
-          "has too much in one line, text or pair of brackets: write one item "
-          "a line, without brackets around all of them");
+          "has too much text in one line, string or pair of brackets: write "
+          "one item per line, without brackets around all items");
     }
     return got;
   }
@@ -78,7 +78,7 @@ class TreeMaker final : public YAML::EventHandler {
     Add(mark, YamlValue::Kind::kNull, "");
   }
   void OnAlias(const Mark& mark, anchor_t /*anchor*/) override {
-    Refuse(mark, "aliases are not taken");
+    Refuse(mark, "aliases are not supported");
   }
   void OnScalar(const Mark& mark, const std::string& /*tag*/,
                 anchor_t /*anchor*/, const std::string& value) override {
@@ -138,11 +138,11 @@ class TreeMaker final : public YAML::EventHandler {
   void Open(const Mark& mark, YamlValue::Kind kind) {
     Count();
     if (open_.size() == kYamlDepthMax) {
-      RefuseAsTooMuch("has values that lie too deep");
+      RefuseAsTooMuch("values are nested too deep");
     }
     if (!open_.empty() && open_.back().value.kind == YamlValue::Kind::kMap &&
         !open_.back().has_key) {
-      Refuse(mark, "a key is no text");
+      Refuse(mark, "a key is not a string");
     }
     Level& level = open_.emplace_back();
     level.value.kind = kind;
@@ -175,7 +175,7 @@ class TreeMaker final : public YAML::EventHandler {
         [](const auto& a, const auto& b) { return a.first == b.first; });
     if (twice == keys.end()) return;
     throw Refused{MakeStatus(absl::StatusCode::kInvalidArgument,
-                             "line {}: \"{}\" is there twice",
+                             "line {}: \"{}\" appears twice",
                              std::next(twice)->second, twice->first)};
   }
 
@@ -201,7 +201,7 @@ absl::StatusOr<YamlValue> ReadYaml(std::string_view text) {
   }
   // The parser would also accept other encodings.
   if (!IsValidUtf8(text) || text.find('\0') != std::string_view::npos) {
-    return absl::InvalidArgumentError("is no text in UTF-8");
+    return absl::InvalidArgumentError("is not UTF-8 text");
   }
   Feed feed{std::string(text)};
   TreeMaker tree(feed);
@@ -218,8 +218,8 @@ absl::StatusOr<YamlValue> ReadYaml(std::string_view text) {
     return refused.status;
   } catch (const YAML::Exception& error) {
     if (error.mark.is_null()) {
-      return MakeStatus(absl::StatusCode::kInvalidArgument, "is no YAML: {}",
-                        error.msg);
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "is not valid YAML: {}", error.msg);
     }
     return MakeStatus(absl::StatusCode::kInvalidArgument, "line {}: {}",
                       LineOf(error.mark), error.msg);

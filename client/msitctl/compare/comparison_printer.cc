@@ -247,7 +247,7 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                      ask::RowCountsText(comparison));
   if (const std::string left_out = ask::LeftOutText(comparison);
       !left_out.empty()) {
-    out += fmt::format("left out          {}\n", left_out);
+    out += fmt::format("not compared      {}\n", left_out);
   }
   if (const std::string lacks = ask::NotRecordedText(comparison);
       !lacks.empty()) {

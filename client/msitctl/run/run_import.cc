@@ -285,7 +285,8 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
   verb.add_flag(
       "--device-ranks", flags.device_ranks,
       "GE, MindIE and FX without folders of ranks: number the devices as ranks "
-      "from 0, in ascending order. FX requires one graph for each device");
+      "from 0, in ascending order. For FX, each graph is a device, in the "
+      "order of their times");
   verb.add_option("--order", flags.order,
                   "Order of execution, for files and dumps that do not record "
                   "it. names: by name, with numbers sorted by value and parts "

@@ -118,7 +118,7 @@ def test_bytes_are_given_up_once_the_archive_has_them(
     url = f"file://{place}"
     expected = rows_of(archiver, "g", "t")
     said = archiver.ctl("run", "archive", "t", url, "--give-up").stdout
-    assert "its bytes are given up here" in said
+    assert "its bytes are removed from this store" in said
     deadline = time.monotonic() + 30
     while "expired_size_bytes" not in json.dumps(archiver.ctl_json("run", "get", "t")):
         assert time.monotonic() < deadline

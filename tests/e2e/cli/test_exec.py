@@ -141,7 +141,7 @@ def test_failures_of_exec_have_codes_of_their_own(place: Path) -> None:
         check=False,
     )
     assert done.returncode == OWN_FAILURE
-    assert "what is behind -- is the command's" in done.stderr
+    assert "arguments after -- are passed to the command" in done.stderr
     away = {**os.environ, "MSITCTL_ENDPOINT": "127.0.0.1:1"}
     execute("true", expect=OWN_FAILURE, env=away)
 

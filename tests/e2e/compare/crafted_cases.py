@@ -30,7 +30,7 @@ MODELS = {"encoder": encoder, "decoder": decoder}
 class Case:
     """One fault of the target run, and its cause.
 
-    `encoder` and `decoder` are the beginnings that the line `made by` must have
+    `encoder` and `decoder` are the beginnings that the line `cause` must have
     for each model; `place` must also be in the line. `wrong` changes the model
     and `wrong_calls` its inputs, in the target run only.
     """

@@ -1,4 +1,4 @@
-"""Faults with a known cause: does `made by` name the cause?
+"""Faults with a known cause: does `cause` name the cause?
 
 Uses real hooks, the real daemon and the real command line; all tests share one
 daemon.
@@ -19,10 +19,10 @@ UNKNOWN_MAX = 0.10
 # What the header of each case says of its makers, word for word. Numbers that a machine
 # or a torch may compute otherwise are `#`.
 FINDINGS = pathlib.Path(__file__).with_name("crafted_findings.txt")
-LABELS = ("made by ", "and by ", "inputs of the model differ ")
+LABELS = ("cause ", "further cause ", "inputs of the model differ ")
 NUMBER = re.compile(
     r"(?<=[ =x(])-?(?:\d+\.\d+(?:e[+-]\d+)?|\d+e[+-]\d+|inf)(?![\w.])"
-    r"|(?<=_count = )\d+|(?<=error )\S+(?= from)|(?<= from )[-\d.e+]+|(?<= at )\[[\d,]+\]"
+    r"|(?<=_count = )\d+|(?<=put error )[-\d.e+]+|(?<= at )\[[\d,]+\]"
     r"|(?<=target )-?\d+(?=, golden)|(?<=, golden )-?\d+(?![\w.])"
 )
 
@@ -37,13 +37,13 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 def judge(header: str, culprit: str, place: str) -> str:
     """Returns whether the header of a comparison names the cause."""
-    lines = [line for line in header.splitlines() if line.startswith("made by ")]
-    made_by = lines[0].removeprefix("made by").strip() if lines else ""
+    lines = [line for line in header.splitlines() if line.startswith("cause ")]
+    cause = lines[0].removeprefix("cause").strip() if lines else ""
     if not culprit:
-        return "right" if not made_by and place in header else "wrong"
-    if not made_by or made_by.startswith("not known"):
+        return "right" if not cause and place in header else "wrong"
+    if not cause or cause.startswith("not known"):
         return "not known"
-    is_right = made_by.startswith(culprit) and place in made_by
+    is_right = cause.startswith(culprit) and place in cause
     return "right" if is_right else "wrong"
 
 
@@ -121,13 +121,13 @@ def test_culprits_are_named_in_these_words_and_none_wrongly(
 @pytest.mark.parametrize(
     "header, culprit, place, outcome",
     [
-        ("made by           a output/0, rank 1", "a output/0", "rank 1", "right"),
-        ("made by           a output/0, rank 1", "a output/0", "rank 0", "wrong"),
-        ("made by           b output/0, rank 1", "a output/0", "rank 1", "wrong"),
-        ("made by           not known: x", "a output/0", "", "not known"),
+        ("cause             a output/0, rank 1", "a output/0", "rank 1", "right"),
+        ("cause             a output/0, rank 1", "a output/0", "rank 0", "wrong"),
+        ("cause             b output/0, rank 1", "a output/0", "rank 1", "wrong"),
+        ("cause             not known: x", "a output/0", "", "not known"),
         ("verdict           FAIL", "a output/0", "", "not known"),
         ("inputs differ from 1", "", "from 1", "right"),
-        ("inputs differ from 1\nmade by           a", "", "from 1", "wrong"),
+        ("inputs differ from 1\ncause             a", "", "from 1", "wrong"),
     ],
 )
 def test_the_judge_sees_what_is_wrong(

@@ -99,5 +99,5 @@ def test_the_additional_call_is_found(daemon: Daemon) -> None:
     record(daemon, "t", ROUNDED)
     args = ("compare", "run", "g", "t", "--rows", "none")
     out = daemon.ctl(*args, expect=FAILED).stdout
-    (line,) = [line for line in out.splitlines() if line.startswith("made by ")]
+    (line,) = [line for line in out.splitlines() if line.startswith("cause ")]
     assert f"root.{ROUNDED}" in line

@@ -55,10 +55,10 @@ def test_bad_mappings_say_what_and_where(daemon: Daemon, tmp_path: Path) -> None
     run = ("compare", "run", "g", "g")
     for text, code, message in (
         ('{"a": "b", "a": "c"}', USAGE, "a"),
-        ("a: b\na: c\n", USAGE, 'line 2: "a" is there twice'),
+        ("a: b\na: c\n", USAGE, 'line 2: "a" appears twice'),
         ("a\n", USAGE, "line 1: is not GOLDEN: TARGET"),
         ('{"a": 1}', USAGE, '"a" is not mapped to a string'),
-        ('{"a": "c", "b": "c"}', INVALID, 'ops[1].target_op: "c" is there twice'),
+        ('{"a": "c", "b": "c"}', INVALID, 'ops[1].target_op: "c" appears twice'),
     ):
         file = tmp_path / "map"
         file.write_text(text)
@@ -93,7 +93,7 @@ def test_the_op_that_made_the_difference_is_named(daemon: Daemon) -> None:
     record_run(daemon, "g", run(0))
     record_run(daemon, "t", run(NAN))
     out = daemon.ctl("compare", "run", "g", "t", expect=FAILED).stdout
-    assert "made by           b output/0" in out
+    assert "cause             b output/0" in out
     assert "first NaN or Inf  b output/0" in out
     comparison = daemon.ctl_json("compare", "get", "c-000001")
     assert comparison["first_origin"]["op"] == "b"

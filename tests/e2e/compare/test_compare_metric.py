@@ -262,7 +262,7 @@ def test_what_a_plugin_prints_is_bounded(daemon: Daemon, plugin: str) -> None:
         *("compare", "metric", "c-000001", *PYTHON, "--plugin", f"{plugin}:talks")
     )
     assert 60_000 < len(result.stderr) < 70_000
-    assert "the rest of what the plug-in prints is left out" in result.stderr
+    assert "further output of the plug-in is omitted" in result.stderr
     assert rows_of(daemon)["first"]["talks"]["value"] == 1.0
 
 
@@ -296,7 +296,7 @@ def test_a_plugin_that_always_ends_is_given_up(daemon: Daemon, plugin: str) -> N
     ("what", "why"),
     [
         ("own.py:nothing", "there is no nothing in it"),
-        ("own.py:NUMBER", "NUMBER is no function"),
+        ("own.py:NUMBER", "NUMBER is not a function"),
         ("own.py:three", "three does not take two arguments"),
         ("own.py:divides", "fails for two arrays of one element: ZeroDivisionError"),
         ("own.py:wrong_kind", "TypeError: the text is of type int"),
@@ -323,7 +323,7 @@ def test_wrong_flags_are_told(daemon: Daemon, plugin: str) -> None:
         ((), "--plugin FILE.py:FUNCTION is missing"),
         ((*own, *own), "two metrics would be called same"),
         ((*own, "--name", "a", "--name", "b"), "2 names for 1 plug-ins"),
-        ((*own, "--name", "a b"), "no name of a metric"),
+        ((*own, "--name", "a b"), "not a name of a metric"),
         ((*own, "--name", "verdict"), "a column of reports"),
         ((*own, "--name", "cosine"), "a metric that the daemon measures"),
         ((*own, "--plugin-arrays", "lists"), "not numpy or torch"),

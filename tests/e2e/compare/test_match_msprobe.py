@@ -241,9 +241,9 @@ def test_mappings_are_bounded_and_have_one_matcher(
     run = ("compare", "run", "g", "g")
     for flag, text, message in (
         ("--data-mapping", "a: b\n", 'line 1: "a" is no name of a tensor'),
-        ("--cell-mapping", "a: b\na: c\n", 'line 2: "a" is there twice'),
+        ("--cell-mapping", "a: b\na: c\n", 'line 2: "a" appears twice'),
         ("--api-mapping", "{ms_api: a}\n", "there is no pt_api"),
-        ("--layer-mapping", "A: &a {x: y}\nB: *a\n", "aliases are not taken"),
+        ("--layer-mapping", "A: &a {x: y}\nB: *a\n", "aliases are not supported"),
         ("--layer-mapping", "[" * 100 + "]" * 100, "too deep"),
     ):
         done = daemon.ctl(*run, flag, yaml(tmp_path, text), expect=USAGE)

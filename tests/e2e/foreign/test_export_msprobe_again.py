@@ -123,7 +123,7 @@ def test_files_of_msprobe_have_the_names_in_its_dump(
     assert dump["data"][api]["input_args"][1] is None
     again = ("run", "export", "r", "--format", "msprobe", "--overwrite")
     told = daemon.ctl(*again, "--out", str(tmp_path / "out")).stderr
-    note = "note: 1 dump.json made of the records"
+    note = "note: 1 dump.json built from the records"
     assert (note in told) == (not stays)
     assert json.loads(given) == json.loads(
         (tmp_path / "out/step2/rank0/dump.json").read_bytes()

@@ -80,10 +80,10 @@ def test_run_has_what_one_function_keeps(
     keep = function(tmp_path, "return array")
     bring(daemon, tree, "--keep", keep, "--keep-open")
     refused = bring(daemon, tree, expect=USAGE)
-    assert "fill another run" in refused["stderr"]
+    assert "import into another run" in refused["stderr"]
     function(tmp_path, "return -array")
     refused = bring(daemon, tree, "--keep", keep, expect=USAGE)
-    assert "fill another run" in refused["stderr"]
+    assert "import into another run" in refused["stderr"]
     bring(daemon, tree, "--keep-open", run="full")
     refused = bring(daemon, tree, "--keep", keep, run="full", expect=USAGE)
     assert "no function has chosen" in refused["stderr"]

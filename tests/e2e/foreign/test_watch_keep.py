@@ -148,8 +148,8 @@ FAILURES = (
     ("raise SystemExit(3)", "SystemExit: 3"),
     ("return 'text'", "of type str"),
     ("return [1, 2]", "of type list"),
-    ("return {1: array}", "1 is no name"),
-    ("return {'a b': array}", "'a b' is no name"),
+    ("return {1: array}", "1 is not a name"),
+    ("return {'a b': array}", "'a b' is not a name"),
     ("return {str(i): 0 for i in range(65)}", "65 arrays"),
     ("return np.array([None])", "array of object"),
     ("return np.array(['a'])", "array of str"),
@@ -248,7 +248,7 @@ def test_runs_of_one_function_compare_as_derived(
     exact = ("--tol", "max_abs < 1e-6", "--rows", "all")
     done = daemon.ctl("compare", "run", "golden", "same", *exact)
     assert "output/0~norm" in done.stdout
-    assert "both runs have what keep of keeps.py" in done.stderr
+    assert "both runs have the tensors that keep of keeps.py" in done.stderr
     assert "not the tensors themselves" in done.stderr
     daemon.ctl("compare", "run", "golden", "other", *exact, expect=1)
     # Another function counts as another configuration.
@@ -268,7 +268,7 @@ def test_run_has_what_one_function_keeps(
     daemon.ctl("run", "attachment", "r", "keep.json", "--out", str(tmp_path / "out"))
     assert json.loads((tmp_path / "out").read_text())["text"] == source
     refused = watch(root, source + "\n", expect=USAGE)
-    assert "fill another run" in refused["stderr"]
+    assert "import into another run" in refused["stderr"]
     daemon.ctl("watch", str(root), "--run", "r", "--until-idle", "1s", expect=USAGE)
     daemon.ctl("run", "import", str(root), "--run", "full", "--keep-open")
     refused = watch(root, source, run="full", expect=USAGE)

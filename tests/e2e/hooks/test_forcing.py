@@ -60,9 +60,7 @@ def test_functions_of_a_forced_run_pair_with_a_run_that_was_not(
         record(daemon.endpoint, "faulty", faulty, forcing)
         args = ("compare", "run", "golden", "faulty", "--rows", "none")
         header = daemon.ctl(*args, expect=FAILED).stdout
-        (made_by,) = [
-            line for line in header.splitlines() if line.startswith("made by ")
-        ]
+        (made_by,) = [line for line in header.splitlines() if line.startswith("cause ")]
         assert "root.head" in made_by or "Functional.linear" in made_by
         assert "inputs of the model differ" not in header
     finally:

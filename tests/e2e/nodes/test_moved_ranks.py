@@ -91,7 +91,10 @@ def test_hooked_rank_that_has_moved_is_compared(
     # Each node by itself has only some tokens of rank 0.
     said = ask(nodes, "compare", "run", "g", "same", expect=PARTIAL)
     assert "hold different records of rank 0 of run same" in said
-    assert "with --at NODE one of them reads the others" in said
+    assert (
+        "to compare all rows, select a node that reads from the others: --at NODE"
+        in said
+    )
     for node in nodes:
         at = ("--at", socket_of(node))
         ask(nodes, "compare", "run", "g", "same", *at)

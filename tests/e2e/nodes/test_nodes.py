@@ -117,7 +117,7 @@ def test_a_rank_on_two_nodes_is_named_and_both_are_shown(
     record(two[0], "twice", [0, 1])
     record(two[1], "twice", [1, 2, 3])
     result = ask(endpoints, "tensor", "list", "--run", "twice", "-o", "name")
-    assert "both hold rank 1 of run twice" in result.stderr
+    assert "both have rank 1 of run twice" in result.stderr
     assert all(endpoint in result.stderr for endpoint in endpoints)
     assert len(result.stdout.splitlines()) == 5 * 4
 
@@ -205,7 +205,7 @@ def test_no_node_answers(tmp_path: Path) -> None:
 
 def test_verbs_of_one_daemon_are_refused_by_name(endpoints: list[str]) -> None:
     result = ask(endpoints, "run", "import", "x", "--run", "y", expect=USAGE)
-    assert "msitctl run import works with one daemon" in result.stderr
+    assert "msitctl run import supports a single daemon only" in result.stderr
     ask(endpoints, "watch", "x", "--run", "y", expect=USAGE)
 
 
@@ -297,7 +297,7 @@ def test_a_policy_is_set_on_all_nodes(
         assert daemon.ctl_json("capture", "get", "--run", "t")["first_token"] == "7"
     two[1].ctl("capture", "set", "--run", "t", "--ops", "b", "--from-token", "9")
     apart = ask(endpoints, "capture", "get", "--run", "t")
-    assert "the nodes do not record the same" in apart.stderr
+    assert "the nodes have different capture policies" in apart.stderr
     assert f"the policy of {endpoints[1]} begins with token 9" in apart.stderr
 
 

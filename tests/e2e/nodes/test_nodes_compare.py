@@ -63,7 +63,7 @@ def test_comparison_is_found_again_by_its_name(
     listed = ask_json(endpoints, "compare", "list")["comparisons"]
     assert len(listed) == 3
     wrong = ask(endpoints, "compare", "get", "c-000001", expect=USAGE)
-    assert "compare list has them" in wrong.stderr
+    assert "to list them: msitctl compare list" in wrong.stderr
 
 
 def test_failing_rank_on_another_node_is_not_lost(
@@ -157,7 +157,10 @@ def test_shards_of_several_nodes_that_nobody_compared_are_no_pass(
     places = [socket_of(daemon) for daemon in empty]
     result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
     assert "PARTIAL" in result.stdout
-    assert "with --at NODE one of them reads the others" in result.stderr
+    assert (
+        "to compare all rows, select a node that reads from the others: --at NODE"
+        in result.stderr
+    )
     name = ask_json(places, "compare", "list")["comparisons"][0]["name"]
     ask(places, "compare", "get", name, expect=PARTIAL)
 
@@ -176,7 +179,10 @@ def test_a_rank_whose_records_lie_on_two_nodes_is_not_compared(
     result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
     assert "nothing was compared" in result.stderr
     assert "hold different records of rank 0 of run g" in result.stderr
-    assert "with --at NODE one of them reads the others" in result.stderr
+    assert (
+        "to compare all rows, select a node that reads from the others: --at NODE"
+        in result.stderr
+    )
     assert "twice" not in result.stderr
 
 
@@ -193,7 +199,10 @@ def test_other_ranks_than_that_on_two_nodes_are_compared(
     places = [socket_of(daemon) for daemon in empty]
     said = ask(places, "compare", "run", "g", "t", expect=PARTIAL).stderr
     assert "hold different records of rank 0 of run g: not compared" in said
-    assert "with --at NODE one of them reads the others" in said
+    assert (
+        "to compare all rows, select a node that reads from the others: --at NODE"
+        in said
+    )
     result = ask_json(places, "compare", "run", "g", "t", expect=PARTIAL)
     comparison = result["comparison"]
     assert comparison["pass_count"] == "12"

@@ -41,7 +41,7 @@ def test_msitctl_counts_it_once(daemon: Daemon, turned: bool) -> None:
         alone = daemon.ctl("--endpoints", first, *words, "-o", "csv", expect=code)
         both = daemon.ctl(*many, *words, "-o", "csv", expect=code)
         assert both.stdout == alone.stdout, words
-        note = f"msitctl: note: {second} is the daemon of {first}: it counts once\n"
+        note = f"msitctl: note: {second} and {first} are the same daemon, which counts once\n"
         assert both.stderr == note, words
 
 
@@ -79,7 +79,7 @@ def test_what_each_address_is_asked_for_is_answered(daemon: Daemon) -> None:
 def test_python_counts_it_once(daemon: Daemon) -> None:
     first, second = addresses(daemon)
     with query.connect(first) as one, query.connect_fleet([first, second]) as fleet:
-        with pytest.warns(UserWarning, match="is the daemon of .*: it counts once"):
+        with pytest.warns(UserWarning, match="are the same daemon, which counts once"):
             assert fleet.tensors.stats("g") == one.tensors.stats("g")
         with pytest.warns(UserWarning, match="counts once"):
             assert [run.name for run in fleet.runs.list()] == ["g", "t"]

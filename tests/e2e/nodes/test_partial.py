@@ -117,7 +117,7 @@ def test_comparison_of_half_a_run_proves_nothing(half: Daemon) -> None:
     table = half.ctl(*run, expect=PARTIAL).stdout.splitlines()
     assert table[0] == LACKS
     assert any(line.split()[:2] == ["verdict", "PARTIAL"] for line in table), table
-    assert "first divergence  none in the ranks that are there" in table
+    assert "first divergence  none in the recorded ranks" in table
     whole = half.ctl_json(*run, "--rows", "all", expect=PARTIAL)
     assert whole["verdict"] == "PARTIAL"
     comparison = whole["comparison"]

@@ -201,7 +201,7 @@ def test_a_rank_on_two_nodes_is_named(nodes: list[Daemon]) -> None:
         chunk = Chunk("twice", [Record("a", float32(1.0), [1])], rank=1).pack()
         write(daemon.channel(), "twice", [chunk], rank=1, world_size=2)
     with connect(nodes) as fleet:
-        with pytest.warns(UserWarning, match="both hold ranks 1 of run twice"):
+        with pytest.warns(UserWarning, match="both have ranks 1 of run twice"):
             stats = fleet.tensors.stats("twice")
         assert stats.groups[0].tensor_count == 2
         assert stats.partial

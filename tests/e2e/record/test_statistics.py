@@ -94,7 +94,7 @@ def test_runs_of_statistics_are_compared_without_being_asked(daemon: Daemon) -> 
     record(daemon.endpoint, "golden", {"max": 1.5, "nan_count": 0})
     record(daemon.endpoint, "target", {"max": 2.5, "nan_count": 0})
     told = daemon.ctl("compare", "run", "golden", "target", expect=1).stdout
-    assert "1 fail, 0 unmatched, 0 skipped; 1 by statistics alone" in told
+    assert "1 fail, 0 unmatched, 0 skipped; 1 by statistics only" in told
     assert "statistics differ: max: target 2.5, golden 1.5; " in told
     assert "first divergence  linear output/0, rank 0, token 3, row 0" in told
     told = daemon.ctl("compare", "run", "golden", "golden").stdout
@@ -108,7 +108,7 @@ def test_runs_of_statistics_are_compared_without_being_asked(daemon: Daemon) -> 
         "compare", "run", "golden", "target", "--kind", "tensor", expect=1
     ).stdout
     assert "FAIL (nothing was compared)" in told
-    assert "left out          values and statistics: 1 of golden, 1 of target" in told
+    assert "not compared      1 golden and 1 target values and statistics" in told
 
 
 def test_statistics_are_compared_with_tensors(daemon: Daemon) -> None:
@@ -162,11 +162,11 @@ def test_what_a_comparison_leaves_out_is_told(daemon: Daemon) -> None:
             client.record_value(run, op="linear", io="input", index="mode")
             client.record_document("module_tree.json", "{}")
     told = daemon.ctl("compare", "run", "golden", "target").stdout
-    assert "left out          values: 1 of golden, 1 of target; --kind all" in told
+    assert "not compared      1 golden and 1 target values (use --kind all)" in told
     told = daemon.ctl(
         "compare", "run", "golden", "target", "--kind", "all", expect=1
     ).stdout
-    assert "left out" not in told
+    assert "--kind all" not in told
     report = daemon.ctl("compare", "report", "c-000002", "--format", "csv").stdout
     (row,) = (
         row
@@ -184,7 +184,7 @@ def test_statistics_that_decide_nothing_are_said(daemon: Daemon) -> None:
     record(daemon.endpoint, "golden", {"max": 1.5, "mean": 1, "crc32": "0a"})
     record(daemon.endpoint, "target", {"max": 1.5, "crc32": "0b"})
     told = daemon.ctl("compare", "run", "golden", "target").stdout
-    assert "0 skipped; 1 by statistics alone, 1 of them in part" in told
+    assert "0 skipped; 1 by statistics only, 1 of them in part" in told
     (row,) = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
     assert row["reason"] == (
         "statistics agree: max; the checksums differ, as the bytes do: "

@@ -315,7 +315,7 @@ def test_plain_text_and_tls_do_not_mix(
     serve(encrypted, odd, "good")
     result = ctl(encrypted, *PLAIN)
     assert result.returncode == UNAVAILABLE
-    assert "the daemon speaks TLS there: give --ca-file" in result.stderr
+    assert "the daemon requires TLS: use --ca-file" in result.stderr
     plain = new_daemon()
     plain.start()
     result = ctl(plain, "--ca-file", odd["ca.pem"], *PLAIN)
@@ -328,10 +328,10 @@ def test_plain_text_and_tls_do_not_mix(
 @pytest.mark.parametrize(
     ("who", "words"),
     [
-        (None, "asks for a certificate: give --cert-file and --key-file"),
+        (None, "requires a certificate: use --cert-file and --key-file"),
         ("expired", "it was valid until 2020-01-01T00:00:00Z"),
         ("for_servers", "not for clients"),
-        ("client", "its authority is not in tls_client_ca"),
+        ("client", "its CA is not in tls_client_ca"),
     ],
 )
 def test_daemon_that_does_not_trust_says_why(

@@ -28,9 +28,9 @@ std::string RunText(const std::string& name, const std::string& source,
                     const std::optional<v1::Run>& run, int64_t conflict_count) {
   std::string out = RunPlaceText(name, source);
   if (!source.empty()) return out;
-  if (!run.has_value()) return out + "; not there any more";
+  if (!run.has_value()) return out + "; deleted";
   out += run->world_size() == 0
-             ? "; world size not told"
+             ? "; world size unknown"
              : fmt::format("; world size {}", run->world_size());
   if (run->has_create_time()) {
     out += "; recorded " + TimeText(run->create_time());
@@ -43,7 +43,7 @@ std::string RunText(const std::string& name, const std::string& source,
   }
   if (conflict_count > 0) {
     out += fmt::format(
-        "; {} record{} came again with other bytes, those that came first were "
+        "; {} record{} repeated with different bytes, the first ones were "
         "compared",
         conflict_count, conflict_count == 1 ? "" : "s");
   }
@@ -60,7 +60,7 @@ std::string NotComparedText(const v1::Comparison& comparison) {
     if (part > 0) out += fmt::format(" ({} {})", part, which);
   };
   add(comparison.unmatched_count(), "unmatched",
-      comparison.for_want_of_ranks_count(), "for want of ranks");
+      comparison.for_want_of_ranks_count(), "for lack of ranks");
   add(comparison.skipped_count(), "skipped",
       comparison.allowed_unmatched_count(), "unmatched and allowed");
   add(comparison.sampled_count(), "by samples only", 0, "");
@@ -100,13 +100,14 @@ std::vector<PageFact> FindingFacts(const v1::Comparison& comparison) {
   }
   facts.push_back({"rows", RowCountsText(comparison)});
   if (std::string left_out = LeftOutText(comparison); !left_out.empty()) {
-    facts.push_back({"left out", std::move(left_out)});
+    facts.push_back({"not compared", std::move(left_out)});
   }
   if (std::string lacks = NotRecordedText(comparison); !lacks.empty()) {
     facts.push_back({"not recorded", std::move(lacks)});
   }
   const std::string not_compared = NotComparedText(comparison);
-  if (!not_compared.empty()) facts.push_back({"not compared", not_compared});
+  if (!not_compared.empty())
+    facts.push_back({"not fully compared", not_compared});
   AddTolerances(comparison, facts);
   return facts;
 }
@@ -120,7 +121,7 @@ std::vector<PageFact> SetupFacts(const v1::Comparison& comparison,
                          page.target, comparison.target_conflict_count())}};
   std::string state = WordOf(v1::Comparison::State_Name(comparison.state()));
   if (comparison.has_create_time()) {
-    state += "; asked for " + TimeText(comparison.create_time());
+    state += "; requested " + TimeText(comparison.create_time());
   }
   if (comparison.has_end_time()) {
     state += "; ended " + TimeText(comparison.end_time());
@@ -137,7 +138,7 @@ std::vector<PageFact> SetupFacts(const v1::Comparison& comparison,
         {"matching", Printable(ToJson(comparison.matching(), false))});
   }
   for (const std::string& rule : comparison.idle_rules()) {
-    facts.push_back({"met no op", Printable(rule)});
+    facts.push_back({"matched no op", Printable(rule)});
   }
   for (const std::string& metric : comparison.custom_metrics()) {
     facts.push_back({"custom metric", Printable(metric)});

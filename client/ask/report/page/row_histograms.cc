@@ -69,7 +69,7 @@ void RowHistograms::Consider(const v1::ComparisonRow& row) {
                                  const v1::ComparedTensor& tensor) {
     if (tensor.ranks().empty()) return;
     candidate.assembled +=
-        fmt::format("{}{}: put together from shards of {} rank{}",
+        fmt::format("{}{}: assembled from shards of {} rank{}",
                     candidate.assembled.empty() ? "" : "; ", side,
                     tensor.ranks_size(), tensor.ranks_size() == 1 ? "" : "s");
   };
@@ -113,9 +113,9 @@ Outcome RowHistograms::Call(Connection& connection,
                             int64_t read_bytes, v1::Histogram& out,
                             std::string& problem) {
   if (read_bytes > kHistogramReadBytesMax - read_bytes_) {
-    problem =
-        fmt::format("{} to read are more than is left of the {} for one report",
-                    HumanSize(read_bytes), HumanSize(kHistogramReadBytesMax));
+    problem = fmt::format(
+        "{} to read exceed the rest of the limit of {} for one report",
+        HumanSize(read_bytes), HumanSize(kHistogramReadBytesMax));
     return {};
   }
   read_bytes_ += read_bytes;

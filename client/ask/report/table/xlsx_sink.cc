@@ -123,12 +123,12 @@ class Workbook {
     MSITD_RETURN_IF_ERROR(EndSheet());
     if (sheet_count_ == kSheetsMax) {
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                        "more rows than {} sheets hold; write csv or jsonl",
+                        "more rows than {} sheets can hold; use csv or jsonl",
                         kSheetsMax);
     }
     ++sheet_count_;
     sheet_ = workbook_add_worksheet(book_, name.c_str());
-    if (sheet_ == nullptr) return FileError(name, "no sheet can be added");
+    if (sheet_ == nullptr) return FileError(name, "cannot add a sheet");
     sheets_.push_back(sheet_);
     worksheet_freeze_panes(sheet_, 1, 0);
     row_ = 0;
@@ -226,7 +226,7 @@ class Workbook {
         std::ferror(sheet_->optimize_tmpfile) == 0) {
       return absl::OkStatus();
     }
-    return FileError("rows do not fit into " + dir_, ErrorText(errno));
+    return FileError("no space for rows in " + dir_, ErrorText(errno));
   }
 
   // The library also does not report errors in writing the sheets, which it

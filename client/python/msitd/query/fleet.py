@@ -168,7 +168,8 @@ class Nodes:
                 out.append((node, answer))
             else:
                 warnings.warn(
-                    f"{node} is the daemon of {first}: it counts once", stacklevel=4
+                    f"{node} and {first} are the same daemon, which counts once",
+                    stacklevel=4,
                 )
         return out
 
@@ -562,7 +563,7 @@ def _warn_of_doubles(
             both = merging.common(before.ranks_held, answer.ranks_held)
             if both:
                 warnings.warn(
-                    f"{other} and {node} both hold ranks {merging.text_of(both)} of "
-                    f"run {run}: what both have counts twice",
+                    f"{other} and {node} both have ranks {merging.text_of(both)} of "
+                    f"run {run}: their common records count twice",
                     stacklevel=4,
                 )

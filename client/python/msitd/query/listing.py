@@ -72,7 +72,7 @@ class Listing(Generic[T]):
                 return
             if page.next_page_token == token:
                 raise QueryError(
-                    "INTERNAL", "", "the daemon gave the same page token twice"
+                    "INTERNAL", "", "the daemon returned the same page token twice"
                 )
             token = page.next_page_token
             left = None if left is None else left - len(rows)

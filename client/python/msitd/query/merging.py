@@ -136,7 +136,7 @@ def disagreements(runs: Sequence[Run]) -> list[str]:
             if labels.setdefault(key, value) != value:
                 out.append(f"label {key}")
     if len({run.retention for run in runs}) > 1:
-        out.append("what is kept")
+        out.append("the retention")
     return out
 
 

@@ -90,7 +90,7 @@ def expand_hosts(text: str) -> list[str]:
 def _split(text: str) -> Iterator[str]:
     """Yields the parts between commas that are outside brackets."""
     if not re.fullmatch(r"[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*", text):
-        raise ValueError(f"{text!r}: the brackets do not fit")
+        raise ValueError(f"{text!r}: the brackets are not balanced")
     for part in re.split(r",(?![^\[]*\])", text):
         if part.strip():
             yield part.strip()
@@ -103,7 +103,7 @@ def _expand_ranges(text: str) -> list[str]:
         first = int(match[1]) if match else 0
         last = int(match[2] or first) if match else -1
         if match is None or last < first:
-            raise ValueError(f"{part!r} is no range of numbers")
+            raise ValueError(f"{part!r} is not a range of numbers")
         _check_count(len(out) + last - first + 1)
         out += (f"{n:0{len(match[1])}}" for n in range(first, last + 1))
     if not out:
@@ -122,7 +122,7 @@ def _nodes_of(part: str) -> Iterator[NodeAddress]:
     elif part.startswith(_DNS):
         yield from _nodes_of_name(part.removeprefix(_DNS))
     elif "@" in part:
-        raise ValueError(f"{part!r}: an endpoint of many has no @")
+        raise ValueError(f"{part!r}: an endpoint in a list must not contain @")
     else:
         target_of(part)
         yield NodeAddress(part)
@@ -133,15 +133,15 @@ def _nodes_of_job(port: str) -> Iterator[NodeAddress]:
     if port == "":
         number = NODE_PORT
     if not 1 <= number <= 65535:
-        raise ValueError(f"slurm:{port}: the port is not 1 to 65535")
+        raise ValueError(f"slurm:{port}: the port is not in 1..65535")
     for name in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"):
         if os.environ.get(name):
             for host in expand_hosts(os.environ[name]):
                 yield NodeAddress(f"{host}:{number}")
             return
     raise ValueError(
-        "slurm: neither SLURM_JOB_NODELIST nor SLURM_NODELIST is set: this is no job "
-        "of Slurm"
+        "slurm: neither SLURM_JOB_NODELIST nor SLURM_NODELIST is set: this is not a "
+        "Slurm job"
     )
 
 

@@ -530,8 +530,9 @@ TEST_F(CompareCommandsTest, AReportIsOfAKnownKind) {
   const ChildResult result =
       Run({"compare", "report", "c-000001", "--out", "/nonexistent/r.pdf"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("--out /nonexistent/r.pdf: no format ends "
-                                    "so; it is .csv,"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("--out /nonexistent/r.pdf: the file name must end in .csv,"));
   const ChildResult folder =
       Run({"compare", "report", "c-000001", "--out", "/nonexistent/r.csv"});
   EXPECT_EQ(folder.exit_code, 3);
@@ -542,7 +543,7 @@ TEST_F(CompareCommandsTest, OnANarrowTerminalMetricsMakeRoom) {
   AddThreeRows();
   const ChildResult result = Run({"compare", "rows", "c-000001", "--no-color"},
                                  {.stdout_is_terminal = true, .columns = 110});
-  EXPECT_THAT(result.err, HasSubstr("no room for"));
+  EXPECT_THAT(result.err, HasSubstr("not enough width for"));
   EXPECT_THAT(result.err, HasSubstr("kl"));
   EXPECT_THAT(result.out, HasSubstr("verdict"));
   EXPECT_THAT(result.out, HasSubstr("reason"));

@@ -38,16 +38,17 @@ TEST_F(GlobalFlagsTest, ADaemonThatIsNotThereIs78) {
 }
 
 TEST_F(GlobalFlagsTest, ADaemonThatIsNotThereCanBeStarted) {
-  EXPECT_EQ(Run({"--endpoint", "/nonexistent/msitd.sock", "run", "list"}).err,
-            "msitctl: UNAVAILABLE: cannot reach /nonexistent/msitd.sock: there "
-            "is no such socket; start one with: msitd --data-dir DIR "
-            "--socket-dir /nonexistent, or say with --endpoint or "
-            "MSITCTL_ENDPOINT where one is\n");
+  EXPECT_EQ(
+      Run({"--endpoint", "/nonexistent/msitd.sock", "run", "list"}).err,
+      "msitctl: UNAVAILABLE: cannot reach /nonexistent/msitd.sock: there is no "
+      "such socket; to start a daemon: msitd --data-dir DIR --socket-dir "
+      "/nonexistent; to use another one: --endpoint or MSITCTL_ENDPOINT\n");
   // Only the superuser could listen on port 1.
-  EXPECT_THAT(Run({"--endpoint", "127.0.0.1:1", "run", "list"}).err,
-              HasSubstr("no daemon is there; start one with: msitd --data-dir "
-                        "DIR --listen 127.0.0.1:1 --loopback-role writer, or "
-                        "say"));
+  EXPECT_THAT(
+      Run({"--endpoint", "127.0.0.1:1", "run", "list"}).err,
+      HasSubstr(
+          "no daemon is running there; to start a daemon: msitd --data-dir DIR "
+          "--listen 127.0.0.1:1 --loopback-role writer, or say"));
 }
 
 TEST_F(GlobalFlagsTest, ATimeoutIs68) {
@@ -177,13 +178,13 @@ TEST_F(GlobalFlagsTest, NumbersAreRefusedInPlainWords) {
   EXPECT_THAT(error_of({"compare", "run", "g", "t", "--top-k", "0"}),
               HasSubstr("--top-k: \"0\" is not a whole number from 1 to 64"));
   EXPECT_THAT(error_of({"run", "retain", "r", "--bytes", "-1"}),
-              HasSubstr("--bytes: \"-1\" is no size such as"));
+              HasSubstr("--bytes: \"-1\" is not a size such as"));
   EXPECT_THAT(error_of({"run", "retain", "r", "--bytes", large + "GB"}),
               HasSubstr("--bytes: \"" + large + "GB\" is more than"));
   EXPECT_THAT(error_of({"compare", "run", "g", "t", "--plugin-size-max", "x"}),
-              HasSubstr("--plugin-size-max: \"x\" is no size such as"));
+              HasSubstr("--plugin-size-max: \"x\" is not a size such as"));
   EXPECT_THAT(error_of({"run", "retain", "r", "--age", "x"}),
-              HasSubstr("--age: \"x\" is no duration such as"));
+              HasSubstr("--age: \"x\" is not a duration such as"));
   for (const char* bins : {"0", "2000"}) {
     EXPECT_THAT(error_of({"tensor", "histogram", "n", "--bins", bins}),
                 HasSubstr("--bins: \"" + std::string(bins) +

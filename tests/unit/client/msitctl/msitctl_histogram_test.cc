@@ -190,11 +190,9 @@ TEST_F(RowHistogramsTest, AssembledRowsAndLargeOnesHaveNone) {
   AddRow(v1::FAIL).mutable_golden()->set_shape(0, int64_t{1} << 62);
   const std::string page = Report();
   EXPECT_THAT(
-      page,
-      HasSubstr("\"note\":\"target: put together from shards of 1 rank\""));
-  EXPECT_THAT(page,
-              HasSubstr("golden: 8192 PiB to read are more than is left of "
-                        "the 4 GiB for one report"));
+      page, HasSubstr("\"note\":\"target: assembled from shards of 1 rank\""));
+  EXPECT_THAT(page, HasSubstr("golden: 8192 PiB to read exceed the rest of the "
+                              "limit of 4 GiB for one report"));
   EXPECT_THAT(Asked(), ElementsAre("t1"));
 }
 

@@ -267,7 +267,7 @@ TEST_F(TensorCommandsTest, AFileIsOfAKnownKind) {
   const ChildResult result =
       Run({"tensor", "read", "t", "--out", folder_ / "x.npz"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("x.npz: no format ends so; it is .npy,"));
+  EXPECT_THAT(result.err, HasSubstr("x.npz: the file name must end in .npy,"));
   EXPECT_EQ(Run({"tensor", "read", "t", "--out", folder_ / "x.npz", "--format",
                  "raw"})
                 .exit_code,

@@ -113,10 +113,10 @@ class PrivateDaemon:
             assert self._process is not None
             if self._process.poll() is not None:
                 raise RuntimeError(
-                    f"the private daemon ended at once: {self._last_words()}"
+                    f"the private daemon exited immediately: {self._last_words()}"
                 )
         raise RuntimeError(
-            f"the private daemon still starts after {_START_MAX_S:.0f} s: "
+            f"the private daemon has not started after {_START_MAX_S:.0f} s: "
             f"{self._last_words()}"
         )
 
@@ -129,4 +129,4 @@ class PrivateDaemon:
             lines = (
                 log.read()[-_LAST_WORDS_BYTES:].decode(errors="replace").splitlines()
             )
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "its log is empty"

@@ -161,7 +161,8 @@ TEST_F(SplitComparisonTest, NothingIsComparedIfASplitRankCannotBeLeftOut) {
   // The split rank is the only one.
   EXPECT_EQ(refusal(split, Shares({{0}, {-1}, {-1}})),
             "nothing was compared: " + why +
-                "g; with --at NODE one of them reads the others");
+                "g; to compare all rows, select a node that reads from the "
+                "others: --at NODE");
   EXPECT_THAT(refusal(Shares({{0}, {-1}, {-1}}), split), HasSubstr(why + "t"));
   // Tensors of other ranks may be sharded across the split rank.
   RunShares sharded = Shares({{0, 1}, {0}, {-1}});

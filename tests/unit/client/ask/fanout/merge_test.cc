@@ -117,7 +117,7 @@ TEST(MergeTest, DisagreementIsToldOf) {
   EXPECT_EQ(run.labels().at("more"), "x");
   EXPECT_THAT(notes, ElementsAre(HasSubstr("world size of run r: b"),
                                  HasSubstr("label model of run r: b"),
-                                 HasSubstr("what is kept of run r: b")));
+                                 HasSubstr("the retention of run r: b")));
 }
 
 v1::SummarizeTensorsResponse Reduction(int32_t rank, const std::string& key,

@@ -155,7 +155,7 @@ TEST(ColumnTest, AColumnThatIsNotThereIsNamed) {
   EXPECT_THAT(ErrorOf("nope"), HasSubstr("no column \"nope\""));
   EXPECT_THAT(ErrorOf("summary"), HasSubstr("no column \"summary\""));
   EXPECT_THAT(ErrorOf("op.x"), HasSubstr("no column \"op.x\""));
-  EXPECT_THAT(ErrorOf(" , "), HasSubstr("--columns names none"));
+  EXPECT_THAT(ErrorOf(" , "), HasSubstr("--columns is empty"));
 }
 
 TEST(ColumnTest, AnEndThatFitsTwoPathsIsRefused) {

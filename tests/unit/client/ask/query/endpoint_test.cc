@@ -32,11 +32,11 @@ TEST(EndpointTest, BadOnesSayWhy) {
   EXPECT_THAT(error_of(":7741"), HasSubstr("no host"));
   EXPECT_THAT(error_of("node7:0"), HasSubstr("not 1 to 65535"));
   EXPECT_THAT(error_of("node7:65536"), HasSubstr("not 1 to 65535"));
-  EXPECT_THAT(error_of("::1:7741"), HasSubstr("the host is none"));
-  EXPECT_THAT(error_of("http://node7:7741"), HasSubstr("the host is none"));
+  EXPECT_THAT(error_of("::1:7741"), HasSubstr("the host is invalid"));
+  EXPECT_THAT(error_of("http://node7:7741"), HasSubstr("the host is invalid"));
   EXPECT_THAT(error_of("unix:"), HasSubstr("no path"));
   EXPECT_THAT(error_of("unix:/" + std::string(107, 'a')),
-              HasSubstr("a path over 107 bytes"));
+              HasSubstr("the path is longer than 107 bytes"));
 }
 
 TEST(EndpointTest, ADaemonCanBeStartedHereOnly) {

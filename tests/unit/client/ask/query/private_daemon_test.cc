@@ -104,7 +104,7 @@ TEST_F(PrivateDaemonTest, SaysWhatADaemonSaidThatEnded) {
   const auto daemon = PrivateDaemon::Start(options, interrupts_);
   EXPECT_EQ(daemon.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Message(daemon.status()),
-            "the private daemon ended at once: the disk is gone");
+            "the private daemon exited immediately: the disk is gone");
 }
 
 TEST_F(PrivateDaemonTest, GivesUpOneThatIsNeverReady) {
@@ -115,8 +115,8 @@ TEST_F(PrivateDaemonTest, GivesUpOneThatIsNeverReady) {
   EXPECT_EQ(daemon.status().code(), absl::StatusCode::kDeadlineExceeded);
   const std::string told(Message(daemon.status()));
   EXPECT_TRUE(
-      told.starts_with("the private daemon still starts after 0.1 s: "
-                       "it said nothing; this machine, or the disk of " +
+      told.starts_with("the private daemon has not started after 0.1 s: its "
+                       "log is empty; this machine, or the disk of " +
                        folder_.path()))
       << told;
   fs::remove(folder_ / "script");

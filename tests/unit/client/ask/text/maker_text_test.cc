@@ -85,7 +85,7 @@ TEST(MakerTextTest, WithoutAnOrderTheFirstIsOneOfSeveral) {
   EXPECT_THAT(findings[0].text,
               StartsWith("among 3 failing tensors of token 0"));
   EXPECT_THAT(findings[0].text, HasSubstr("layers.2 output/0"));
-  EXPECT_EQ(findings[1].label, "made by");
+  EXPECT_EQ(findings[1].label, "cause");
   EXPECT_EQ(findings[1].text, "not known: run g does not record the order");
   EXPECT_THAT(FindingTexts(Unordered(9))[0].text,
               StartsWith("among at least 9 failing tensors"));
@@ -125,15 +125,16 @@ std::string TextOf(v1::Maker::Kind kind, bool may_diverge_before = false) {
 TEST(MakerTextTest, EveryKindHasItsWords) {
   const std::string row =
       "a output/0, rank 0, token 0, row 7: nl2 = 0.25, needs <= 1e-4";
-  const std::string errors = "; error 0.25 from 0.0002";
+  const std::string errors = "; input error 0.0002, output error 0.25";
   EXPECT_EQ(TextOf(v1::Maker::OP), row + errors);
   EXPECT_EQ(TextOf(v1::Maker::WEIGHT), row + errors);
   EXPECT_EQ(TextOf(v1::Maker::OWN_CODE), "own code of a; " + row + errors);
   EXPECT_EQ(TextOf(v1::Maker::MODEL_INPUTS),
             "inputs of the model: " + row + errors);
   EXPECT_EQ(TextOf(v1::Maker::MODEL_INPUTS, true),
-            "what rank 0 was given: " + row + errors);
-  EXPECT_EQ(TextOf(v1::Maker::DRIFT), "drift, no op alone: " + row + errors);
+            "inputs of rank 0: " + row + errors);
+  EXPECT_EQ(TextOf(v1::Maker::DRIFT),
+            "accumulated drift, no single op: " + row + errors);
   EXPECT_EQ(TextOf(v1::Maker::NOT_KNOWN), "not known: " + row + errors);
   EXPECT_EQ(TextOf(v1::Maker::FLIP),
             "choices within the noise of their scores, no fault: " + row);
@@ -158,10 +159,10 @@ TEST(MakerTextTest, NoteAndOtherRanksComeLast) {
   maker.set_note("its weights differ");
   maker.add_ranks(1);
   EXPECT_EQ(MakerText(maker, false),
-            "a output/0, call 2, rank 0, token 0, row 7; error 0.25 from "
-            "0.0002; its weights differ; so does rank 1");
+            "a output/0, call 2, rank 0, token 0, row 7; input error 0.0002, "
+            "output error 0.25; its weights differ (same on rank 1)");
   maker.add_ranks(2);
-  EXPECT_THAT(MakerText(maker, false), EndsWith("; so do ranks 1,2"));
+  EXPECT_THAT(MakerText(maker, false), EndsWith(" (same on ranks 1,2)"));
 }
 
 TEST(MakerTextTest, EveryFindingHasItsWords) {
@@ -191,9 +192,9 @@ TEST(MakerTextTest, EveryFindingHasItsWords) {
       lines,
       ElementsAre("first divergence|" + text, "concurrent|" + text,
                   "equal up to|a output/0, rank 0, token 0, row 3: nl2 = 0.5",
-                  "first unmatched|" + text, "made by|" + TextOf(v1::Maker::OP),
-                  "and by|" + TextOf(v1::Maker::DRIFT),
-                  "and by|12 more that do not follow from these",
+                  "first unmatched|" + text, "cause|" + TextOf(v1::Maker::OP),
+                  "further cause|" + TextOf(v1::Maker::DRIFT),
+                  "further cause|12 more that are independent of these",
                   "first skipped|" + text, "first NaN or Inf|" + text,
                   "NaN/Inf in both|2 rows, first " + text));
 }
@@ -202,10 +203,11 @@ TEST(MakerTextTest, OtherInputsOfTheModelHaveTheirWords) {
   v1::InputDifference difference;
   *difference.mutable_row() = Row();
   difference.set_difference("target 403, golden 186; 1 of 8 differ");
-  EXPECT_EQ(InputDifferenceText(difference),
-            "inputs of the model differ from token 0: target 403, golden 186; "
-            "1 of 8 differ; later tokens follow from that (a output/0, rank 0, "
-            "token 0, row 0)");
+  EXPECT_EQ(
+      InputDifferenceText(difference),
+      "inputs of the model differ from token 0: target 403, golden 186; "
+      "1 of 8 differ; later tokens differ as a result (a output/0, rank 0, "
+      "token 0, row 0)");
 }
 
 TEST(MakerTextTest, CountsHaveTheirWords) {
@@ -223,15 +225,16 @@ TEST(MakerTextTest, CountsHaveTheirWords) {
   comparison.set_explained_count(7);
   EXPECT_EQ(RowCountsText(comparison),
             "5 pass, 4 fail, 3 unmatched, 2 skipped (1 unmatched and allowed); "
-            "4 by statistics alone, 2 of them in part; 6 with choices that "
-            "differ within the noise; 7 beyond their bounds, as rounding "
-            "errors explain");
+            "4 by statistics only, 2 of them in part; 6 with choices that "
+            "differ within the noise; 7 beyond their bounds, explained by "
+            "rounding errors");
   comparison.set_golden_left_out_count(1);
   EXPECT_EQ(LeftOutText(comparison),
-            "values: 1 of golden, 0 of target; --kind all takes them");
+            "1 golden and 0 target values (use --kind all)");
+  comparison.set_target_run("r");
   comparison.set_target_not_recorded_count(2);
   EXPECT_EQ(NotRecordedText(comparison),
-            "0 of golden, 2 of target; capture coverage says why");
+            "0 golden and 2 target tensors (see msitctl capture coverage r)");
 }
 
 }  // namespace

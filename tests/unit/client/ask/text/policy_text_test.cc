@@ -39,7 +39,7 @@ TEST(PolicyFileTest, ATolerancePresetOrPredicateMayStand) {
   EXPECT_EQ(both->predicate(), "cosine > 0.9");
   EXPECT_FALSE(ParseRule("x: rtol=1e-3")->has_atol());
   EXPECT_THAT(ErrorOf("x: @toch"), HasSubstr("there are torch, polygraphy"));
-  EXPECT_THAT(ErrorOf("x: rtol=1x"), HasSubstr("\"1x\" is no number"));
+  EXPECT_THAT(ErrorOf("x: rtol=1x"), HasSubstr("\"1x\" is not a number"));
 }
 
 TEST(PolicyFileTest, HalfARuleIsRefused) {

@@ -28,13 +28,13 @@ TEST(RangesTest, NumbersAndRangesMix) {
 TEST(RangesTest, AWrongPartIsShown) {
   EXPECT_THAT(ErrorOf(""), HasSubstr("a number is missing"));
   EXPECT_THAT(ErrorOf("1,"), HasSubstr("a number is missing"));
-  EXPECT_THAT(ErrorOf("1,x"), HasSubstr("\"x\" is no number"));
-  EXPECT_THAT(ErrorOf("-1"), HasSubstr("\"-1\" is no number"));
-  EXPECT_THAT(ErrorOf("1-"), HasSubstr("\"1-\" is no number"));
-  EXPECT_THAT(ErrorOf("1-2-3"), HasSubstr("\"1-2-3\" is no number"));
+  EXPECT_THAT(ErrorOf("1,x"), HasSubstr("\"x\" is not a number"));
+  EXPECT_THAT(ErrorOf("-1"), HasSubstr("\"-1\" is not a number"));
+  EXPECT_THAT(ErrorOf("1-"), HasSubstr("\"1-\" is not a number"));
+  EXPECT_THAT(ErrorOf("1-2-3"), HasSubstr("\"1-2-3\" is not a number"));
   EXPECT_THAT(ErrorOf("5-4"), HasSubstr("the end is before the beginning"));
-  EXPECT_THAT(ErrorOf("101"), HasSubstr("\"101\": the largest is 100"));
-  EXPECT_THAT(ErrorOf("99999999999999999999"), HasSubstr("the largest is 100"));
+  EXPECT_THAT(ErrorOf("101"), HasSubstr("\"101\": the maximum is 100"));
+  EXPECT_THAT(ErrorOf("99999999999999999999"), HasSubstr("the maximum is 100"));
 }
 
 TEST(RangesTest, RanksAreSortedAndUnique) {

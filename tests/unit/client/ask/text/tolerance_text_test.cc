@@ -24,13 +24,13 @@ v1::RequiredTolerance Needed(bool at_least, double bound, double required) {
 
 TEST(RequiredToleranceTextTest, RoundsSoThatTheBoundStillServes) {
   EXPECT_EQ(RequiredToleranceText(Needed(false, 0.005, 0.01266231)),
-            "nl2 <= 0.0126624, is 0.005; row 7");
+            "nl2 <= 0.0126624 (now 0.005); row 7");
   EXPECT_EQ(RequiredToleranceText(Needed(true, 0.9999, 0.99469386)),
-            "cosine >= 0.994693, is 0.9999; row 7");
+            "cosine >= 0.994693 (now 0.9999); row 7");
   EXPECT_EQ(RequiredToleranceText(Needed(false, 0, 2)),
-            "nl2 <= 2, is 0; row 7");
+            "nl2 <= 2 (now 0); row 7");
   EXPECT_EQ(RequiredToleranceText(Needed(false, 0, 9.9999999)),
-            "nl2 <= 10, is 0; row 7");
+            "nl2 <= 10 (now 0); row 7");
 }
 
 TEST(RequiredToleranceTextTest, TheNumberThatIsReadServesWhateverItIs) {
@@ -51,21 +51,21 @@ TEST(RequiredToleranceTextTest, TheNumberThatIsReadServesWhateverItIs) {
 TEST(RequiredToleranceTextTest, HasTheOperatorThatTheUserWrote) {
   v1::RequiredTolerance needed = Needed(false, 0.1, 2);
   needed.set_strict(true);
-  EXPECT_EQ(RequiredToleranceText(needed), "nl2 < 2, is 0.1; row 7");
+  EXPECT_EQ(RequiredToleranceText(needed), "nl2 < 2 (now 0.1); row 7");
   needed.set_negated(true);
-  EXPECT_EQ(RequiredToleranceText(needed), "not nl2 >= 2, is 0.1; row 7");
+  EXPECT_EQ(RequiredToleranceText(needed), "not nl2 >= 2 (now 0.1); row 7");
   needed.set_strict(false);
-  EXPECT_EQ(RequiredToleranceText(needed), "not nl2 > 2, is 0.1; row 7");
+  EXPECT_EQ(RequiredToleranceText(needed), "not nl2 > 2 (now 0.1); row 7");
   needed = Needed(true, 0.9, 0.5);
   needed.set_negated(true);
-  EXPECT_EQ(RequiredToleranceText(needed), "not cosine < 0.5, is 0.9; row 7");
+  EXPECT_EQ(RequiredToleranceText(needed), "not cosine < 0.5 (now 0.9); row 7");
 }
 
 TEST(RequiredToleranceTextTest, RtolAndAtolAreWrittenAsTheRuleTakesThem) {
   v1::RequiredTolerance needed = Needed(false, 1e-5, 0.25);
   needed.set_metric("atol_needed");
   needed.set_element_tolerance(true);
-  EXPECT_EQ(RequiredToleranceText(needed), "atol=0.25, is 1e-05; row 7");
+  EXPECT_EQ(RequiredToleranceText(needed), "atol=0.25 (now 1e-05); row 7");
   EXPECT_TRUE(IsViolated(needed));
   needed.set_required(HUGE_VAL);
   EXPECT_FALSE(IsViolated(needed));
@@ -73,13 +73,13 @@ TEST(RequiredToleranceTextTest, RtolAndAtolAreWrittenAsTheRuleTakesThem) {
 
 TEST(RequiredToleranceTextTest, SaysSoWhereBoundsAloneDoNotDo) {
   v1::Comparison comparison;
-  EXPECT_STREQ(RequiredToleranceLabel(comparison), "would pass");
+  EXPECT_STREQ(RequiredToleranceLabel(comparison), "would pass with");
   EXPECT_EQ(HopelessText(comparison), "");
   comparison.set_hopeless_count(2);
   comparison.set_first_hopeless_row(4);
   EXPECT_STREQ(RequiredToleranceLabel(comparison), "needs at least");
   EXPECT_EQ(HopelessText(comparison),
-            "2 rows fail whatever the bounds are, the first is row 4");
+            "2 rows fail with any bounds, the first is row 4");
   comparison.Clear();
   comparison.set_unmatched_count(1);
   EXPECT_STREQ(RequiredToleranceLabel(comparison), "needs at least");
@@ -97,8 +97,8 @@ TEST(RequiredToleranceTextsTest, BesideZerosThereIsAnAlternative) {
   *comparison.add_required_tolerances() = Needed(false, 0.5, 0.25);
   EXPECT_THAT(RequiredToleranceTexts(comparison),
               ::testing::ElementsAre(
-                  "(nl2 <= 0.5 or max_abs <= 6.803e-10), is 0.5; row 9",
-                  "nl2 <= 0.0126624, is 0.005; row 7"));
+                  "(nl2 <= 0.5 or max_abs <= 6.803e-10) (now 0.5); row 9",
+                  "nl2 <= 0.0126624 (now 0.005); row 7"));
 }
 
 TEST(RequiredToleranceTextsTest, BoundThatAnythingSatisfiesSaysSo) {
@@ -109,11 +109,12 @@ TEST(RequiredToleranceTextsTest, BoundThatAnythingSatisfiesSaysSo) {
   v1::RequiredTolerance& other = *comparison.add_required_tolerances();
   other = Needed(false, 0.005, 3);
   other.set_metric("max_abs");
-  EXPECT_THAT(RequiredToleranceTexts(comparison),
-              ::testing::ElementsAre(
-                  "nl2 <= 1, is 0.005; row 7; so loose that zeros pass",
-                  "nl2 <= 0.99, is 0.005; row 7", "cosine >= 0, is 0.9; row 7",
-                  "max_abs <= 3, is 0.005; row 7"));
+  EXPECT_THAT(
+      RequiredToleranceTexts(comparison),
+      ::testing::ElementsAre(
+          "nl2 <= 1 (now 0.005); row 7; a target of zeros would also pass",
+          "nl2 <= 0.99 (now 0.005); row 7", "cosine >= 0 (now 0.9); row 7",
+          "max_abs <= 3 (now 0.005); row 7"));
 }
 
 }  // namespace

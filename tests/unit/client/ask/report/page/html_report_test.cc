@@ -201,10 +201,10 @@ TEST(HtmlReportTest, TheHeaderTellsTheStory) {
   EXPECT_EQ(found[0][0], "partial");
   EXPECT_EQ(found[1][0], "first divergence");
   EXPECT_EQ(found[1][2], 7);
-  EXPECT_EQ(FactOf(found, "not compared"),
-            "3 unmatched (1 for want of ranks), 2 skipped");
+  EXPECT_EQ(FactOf(found, "not fully compared"),
+            "3 unmatched (1 for lack of ranks), 2 skipped");
   const Json& setup = data["comparison"]["setup"];
-  EXPECT_EQ(FactOf(setup, "golden"), "gold; not there any more");
+  EXPECT_EQ(FactOf(setup, "golden"), "gold; deleted");
   EXPECT_EQ(FactOf(setup, "target"),
             "tp8; world size 8; not sealed; model=llama");
   EXPECT_THAT(FactOf(setup, "comparison"), HasSubstr("2023-11-14T22:13:20Z"));
