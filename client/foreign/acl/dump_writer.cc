@@ -177,7 +177,7 @@ void DumpWriter::TrySettle(DumpFile& file) {
     // The dumps contain the long names too.
     if (last != trees::kLongNamesFile) {
       ++counts_.bad_file_count;
-      reporter_.Say("not a dump by its name", file.path);
+      reporter_.Say("its name is not that of a dump", file.path);
     }
     table_.Release(file.charged_bytes);
     return;
@@ -197,8 +197,9 @@ void DumpWriter::AddGraph(const trees::GePlace& place,
   ++graph_count_;
   if (graphs.size() != 2 || settings_.names_graphs) return;
   reporter_.Say(
-      "this is a second graph: its ops begin with its name, those of the first "
-      "one that were sent before do not; MSITD_ACL_GRAPHS=1 names all",
+      "this is a second graph: the names of its ops begin with the name of the "
+      "graph, unlike those already sent from the first one. To name all ops by "
+      "graph, set MSITD_ACL_GRAPHS=1",
       path);
 }
 
@@ -248,7 +249,7 @@ void DumpWriter::Send(const Settling& item) {
     ++counts_.file_count;
     if (!item.file.is_whole) {
       ++counts_.incomplete_count;
-      reporter_.Say("its last slices have not come", item.file.path);
+      reporter_.Say("its last slices have not arrived", item.file.path);
     }
     const absl::Status sent = SendFile(item);
     if (!sent.ok()) reporter_.Say(Message(sent), item.file.path);
@@ -298,7 +299,7 @@ trees::TreeEntry DumpWriter::EntryOf(const Settling& item) {
   ReserveCalls(item, key, calls);
   if (calls.IsLate(key.device, key.op, item.name)) {
     ++counts_.late_count;
-    reporter_.Say("it came later than a later call of its op", item.file.path);
+    reporter_.Say("it arrived after a later call of its op", item.file.path);
   }
   key.call = calls.Next(key.device, key.op, item.name, 0);
   return entry;
@@ -469,27 +470,28 @@ void DumpWriter::SayResult() {
           "files are incomplete", lost);
   AddPart(table_.counts().lost_file_count, "file was lost", "files were lost",
           lost);
-  AddPart(table_.counts().nameless_slice_count, "slice was of no file",
-          "slices were of no file", lost);
-  AddPart(counts_.bad_file_count, "file was not understood",
-          "files were not understood", lost);
+  AddPart(table_.counts().nameless_slice_count, "slice belongs to no file",
+          "slices belong to no file", lost);
+  AddPart(counts_.bad_file_count, "file could not be parsed",
+          "files could not be parsed", lost);
   AddPart(counts_.unsent_file_count, "file was not sent", "files were not sent",
           lost);
   AddPart(counts_.bad_tensor_count, "tensor was not sent",
           "tensors were not sent", lost);
   AddPart(unacknowledged_count, "record was not acknowledged",
           "records were not acknowledged", lost);
-  AddPart(sum.conflict_count, "record was there with other bytes",
-          "records were there with other bytes", lost);
-  AddPart(counts_.late_count, "file came out of order",
-          "files came out of order", lost);
-  std::string text = fmt::format("run {}: {} tensors of {} files", run,
+  AddPart(sum.conflict_count, "record exists with different bytes",
+          "records exist with different bytes", lost);
+  AddPart(counts_.late_count, "file arrived out of order",
+          "files arrived out of order", lost);
+  std::string text = fmt::format("run {}: {} tensors from {} files", run,
                                  counts_.tensor_count, counts_.file_count);
   if (counts_.absent_tensor_count > 0) {
     text += fmt::format(", {} more have no bytes", counts_.absent_tensor_count);
   }
   if (sum.filtered_count > 0) {
-    text += fmt::format(", {} of them are not asked for", sum.filtered_count);
+    text += fmt::format(", {} of them not selected by the capture policy",
+                        sum.filtered_count);
   }
   if (!lost.empty()) text += "; " + lost;
   if (unacknowledged_count > 0 && !why.empty()) text += ": " + why;

@@ -42,7 +42,7 @@ class Feed {
         chunk.byte_count > size - kHeadBytes || chunk.offset < kAclAppend) {
       // Slices that are appended later would close the gap unnoticed.
       table_.Lose({chunk.file_name, has_path ? path_size : 0},
-                  "CANN has sent a slice that is none");
+                  "CANN sent an invalid slice");
       return;
     }
     Slice slice{.file = {chunk.file_name, path_size},

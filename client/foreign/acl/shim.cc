@@ -117,7 +117,7 @@ const FeedFunctions* LoadFeed() {
   Dl_info here;
   if (dladdr(reinterpret_cast<void*>(&OnChunk), &here) == 0 ||
       here.dli_fname == nullptr) {
-    SayWhy("the shim does not know where it lies", nullptr);
+    SayWhy("the shim cannot determine its own path", nullptr);
     return nullptr;
   }
   const char* const slash = strrchr(here.dli_fname, '/');
@@ -134,7 +134,7 @@ const FeedFunctions* LoadFeed() {
   const auto get = As<msitd::acl::FeedFunctionsGetter>(
       dlsym(library, msitd::acl::kFeedFunctionsName));
   if (get == nullptr) {
-    SayWhy(path, "it is of another version");
+    SayWhy(path, "it has a different version");
     return nullptr;
   }
   return get();

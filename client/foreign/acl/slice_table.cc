@@ -8,7 +8,8 @@
 namespace msitd::acl {
 namespace {
 
-constexpr std::string_view kAfterTheEnd = "it came after the end of the stream";
+constexpr std::string_view kAfterTheEnd =
+    "it arrived after the end of the stream";
 
 }  // namespace
 
@@ -29,7 +30,7 @@ std::string_view SliceTable::WhyNot(const Slice& slice) const {
     return "it is larger than MSITD_ACL_BUFFER_BYTES";
   }
   if (open == open_.end() && open_.size() >= kOpenFilesMax) {
-    return "too many files have begun and not ended";
+    return "too many files are open";
   }
   return {};
 }
@@ -112,7 +113,7 @@ std::string_view SliceTable::TryPut(const Slice& slice,
       bytes += kFileBytes + 2 * slice.file.size();
     }
     if (!Charge(bytes)) {
-      return is_over_ ? kAfterTheEnd : "there was no memory left";
+      return is_over_ ? kAfterTheEnd : "there was not enough memory";
     }
     charged_bytes = bytes;
   }
@@ -139,7 +140,7 @@ void SliceTable::Put(const Slice& slice) {
     why = TryPut(slice, charged_bytes);
     if (why.empty()) return;
   } catch (const std::exception&) {
-    why = "the process has no memory for it";
+    why = "the process does not have enough memory for it";
   }
   bool is_new = false;
   {

@@ -150,11 +150,12 @@ absl::Status ImportJob::WhyDropped(const std::string& by_client) {
   const std::chrono::duration<double> patience = options_.patience;
   const std::string why = client_->stream_error();
   const bool is_full = why.starts_with("RESOURCE_EXHAUSTED");
-  return WithReason(MakeStatus(is_full ? absl::StatusCode::kResourceExhausted
-                                       : absl::StatusCode::kUnavailable,
-                               "the daemon has taken nothing for {:g} s{}{}",
-                               patience.count(), why.empty() ? "" : ": ", why),
-                    libmsit::ReasonOfEnd(why));
+  return WithReason(
+      MakeStatus(is_full ? absl::StatusCode::kResourceExhausted
+                         : absl::StatusCode::kUnavailable,
+                 "the daemon has accepted no records for {:g} s{}{}",
+                 patience.count(), why.empty() ? "" : ": ", why),
+      libmsit::ReasonOfEnd(why));
 }
 
 absl::Status ImportJob::CheckDelivery() {
@@ -165,7 +166,7 @@ absl::Status ImportJob::CheckDelivery() {
     return absl::OkStatus();
   }
   return MakeStatus(absl::StatusCode::kInternal,
-                    "the daemon did not take {} records: {}", lost_count,
+                    "the daemon rejected {} records: {}", lost_count,
                     client_->stream_error());
 }
 

@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<DerivedTensor>> ImportJob::Derive(
   const uint64_t bytes_max = options_.deriver->tensor_bytes_max();
   if (tensor.bytes > bytes_max) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "it has {} bytes, and a function gets {} at most",
+                      "it has {} bytes; the maximum for a function is {}",
                       tensor.bytes, bytes_max);
   }
   std::string bytes(tensor.bytes, '\0');

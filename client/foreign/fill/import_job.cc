@@ -40,7 +40,7 @@ absl::StatusOr<std::string> ReadAttachmentFile(const std::string& path) {
   MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(path));
   if (file->size() > kAttachmentBytesMax) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "an attachment has {} bytes at most",
+                      "the maximum size of an attachment is {} bytes",
                       kAttachmentBytesMax);
   }
   return file->ReadText(0, file->size());
@@ -105,7 +105,7 @@ ImportJob::~ImportJob() = default;
 absl::Status ImportJob::Import(trees::Tree& tree, const std::string& root) {
   if (options_.rank && tree.ranks().size() > 1) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{} has {} ranks, so none can be given", root,
+                      "{} has {} ranks, so a rank cannot be set", root,
                       tree.ranks().size());
   }
   root_ = root;

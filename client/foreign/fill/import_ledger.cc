@@ -194,7 +194,7 @@ absl::Status ImportLedger::Settle() {
   } else if (parts_.back().size() >= kPartBytesMax) {
     if (first_part_ + parts_.size() >= kPartsMax) {
       return MakeStatus(absl::StatusCode::kResourceExhausted,
-                        "a run remembers imports in {} attachments at most",
+                        "a run can store its imports in at most {} attachments",
                         kPartsMax);
     }
     if (is_saved_) {

@@ -62,7 +62,7 @@ class ImportLedger {
   static constexpr size_t kPartBytesMax = size_t{4} << 20;
   static constexpr size_t kPartsMax = 200;
   static constexpr std::string_view kOtherKey =
-      "it was imported as another tensor; import into a new run";
+      "it was already imported as a different tensor; import into a new run";
 
   // `source` is that of the run.
   explicit ImportLedger(std::string source) : source_(std::move(source)) {}

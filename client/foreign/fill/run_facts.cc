@@ -112,7 +112,7 @@ ask::Outcome ReadAttachments(ask::Connection& connection,
   for (const v1::Attachment& attachment : wanted) {
     match::TextFile* const file =
         files.Add(attachment.name(), attachment.size_bytes());
-    if (file == nullptr) return TooLarge(facts, "its attachments are too many");
+    if (file == nullptr) return TooLarge(facts, "it has too many attachments");
     int64_t size_bytes = 0;
     MSITCTL_RETURN_IF_FAILED(
         ask::ReadAttachmentBytes(connection, facts.run, attachment.name(),
@@ -158,7 +158,7 @@ ask::Outcome ReadDocuments(ask::Connection& connection, match::RunFacts& facts,
     match::TextFile* const file =
         files.Add(document.op(), document.size_bytes(), document.rank(),
                   document.token());
-    if (file == nullptr) return TooLarge(facts, "its documents are too many");
+    if (file == nullptr) return TooLarge(facts, "it has too many documents");
     MSITCTL_RETURN_IF_FAILED(ask::ReadTensorBytes(
         connection, ask::WantedBytes{document.name(), document.size_bytes()},
         Into(file->text)));

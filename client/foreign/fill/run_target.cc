@@ -114,9 +114,9 @@ ask::Outcome RunTarget::Prepare(const Content& content) {
   if (!content.has_known_order && HasKnownOrder(run_.labels()) &&
       !is_of_others) {
     return ask::UsageError(fmt::format(
-        "run {} exists without the label {}={}, and the files do not say in "
+        "run {} exists without the label {}={}, and the files do not record in "
         "which order their tensors were computed: import into a new run, or "
-        "make the run with `msitctl run create NAME --label {}={}`",
+        "create the run with `msitctl run create NAME --label {}={}`",
         name_, kOrderLabel, kUnknownOrder, kOrderLabel, kUnknownOrder));
   }
   const bool fits = content.is_world_size_said
@@ -138,16 +138,14 @@ ask::Outcome RunTarget::CheckOwner(const std::string& source) {
   const auto label = run_.labels().find(kSourceLabel);
   const bool has_label = label != run_.labels().end();
   if (has_label && label->second != source) {
-    return ask::UsageError(
-        fmt::format("run {} has files of {}, not of {}: import into another "
-                    "run",
-                    name_, label->second, source));
+    return ask::UsageError(fmt::format(
+        "run {} has files of format {}, not {}: import into another run", name_,
+        label->second, source));
   }
   if (has_label || has_ledger_ || IsEmpty()) return {};
-  return ask::UsageError(
-      fmt::format("run {} has tensors that no import brought: import into "
-                  "another run",
-                  name_));
+  return ask::UsageError(fmt::format(
+      "run {} has tensors that were not imported: import into another run",
+      name_));
 }
 
 ask::Outcome RunTarget::LoadLedger(const std::string& source,
@@ -162,7 +160,7 @@ ask::Outcome RunTarget::LoadLedger(const std::string& source,
   }
   if (!ledger.loaded_source().empty() && ledger.loaded_source() != source) {
     return ask::UsageError(fmt::format(
-        "run {} has files of {}, not of {}: import into another run", name_,
+        "run {} has files of format {}, not {}: import into another run", name_,
         ledger.loaded_source(), source));
   }
   return CheckOwner(source);
@@ -231,8 +229,8 @@ absl::StatusOr<std::unique_ptr<libmsit::Client>> RunTarget::OpenRank(
     int32_t rank, libmsit::InterruptCheck interrupt) {
   if (run_.state() == v1::Run::SEALED) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                      "run {} is sealed, and does not have all of this: import "
-                      "into another run",
+                      "run {} is sealed and does not contain all of these "
+                      "files: import into another run",
                       name_);
   }
   libmsit::ClientOptions options;

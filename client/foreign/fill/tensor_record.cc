@@ -27,9 +27,9 @@ void AddText(std::string_view part, std::string& text) {
   text += ' ';
 }
 
-// Completes "the file has another".
+// Completes "the file contains another".
 std::string_view WhatOf(const formats::ForeignTensor& tensor) {
-  return tensor.name.empty() ? "one" : "of this name";
+  return tensor.name.empty() ? "tensor" : "tensor of this name";
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ TensorRecord::TensorRecord(const trees::TreeEntry& entry,
   }
   if (!IsValid(tensor.dtype)) {
     problem_ = MakeStatus(absl::StatusCode::kUnimplemented,
-                          "its statistics are of an unknown type {}",
+                          "its statistics have an unknown type {}",
                           tensor.stored_type);
     return;
   }
@@ -138,8 +138,8 @@ absl::Status RecordsOfFile::Add(const trees::TreeEntry& entry,
   if (key != *first_ && keys_.insert(TextOf(key)).second) {
     return absl::OkStatus();
   }
-  return MakeStatus(absl::StatusCode::kAlreadyExists, "the file has another {}",
-                    WhatOf(tensor));
+  return MakeStatus(absl::StatusCode::kAlreadyExists,
+                    "the file contains another {}", WhatOf(tensor));
 }
 
 }  // namespace msitd::fill

@@ -125,7 +125,8 @@ absl::StatusOr<OtherBytes> OpenOtherAt(const std::string& path,
   const CannType type = AclTypeOf(NumberIn(TakeLine("dtype", head->lines)));
   if (head->lines.contains("data") || type.dtype != dtype) {
     return MakeStatus(absl::StatusCode::kNotFound,
-                      "its bytes are in {}, which has none of its type", name);
+                      "its bytes are in {}, which has no bytes of its type",
+                      name);
   }
   out.begin = head->bytes;
   return out;
@@ -157,7 +158,7 @@ absl::StatusOr<OtherBytes> OpenOther(std::string_view name,
   if (type != std::filesystem::file_type::regular &&
       type != std::filesystem::file_type::not_found) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "its bytes are in {}, which is a link, or no file", name);
+                      "its bytes are in {}, which is not a regular file", name);
   }
   return OpenOtherAt(path, name, dtype);
 }
@@ -169,7 +170,7 @@ absl::Status SetAtbTensor(Attributes& lines, ForeignTensor& tensor) {
   if (type.empty()) type = TakeLine("type", lines);
   const std::string format = TakeLine("format", lines);
   if (!ReadDims(TakeLine("dims", lines), tensor.shape)) {
-    return BadAtbHead("the dimensions are no numbers");
+    return BadAtbHead("the dimensions are not numbers");
   }
   tensor.stored_shape = tensor.shape;
   int64_t number = -1;
@@ -195,7 +196,7 @@ FileEntry ReadAtbStatistics(ForeignTensor tensor) {
     if (!text.has_value()) {
       return MakeProblem(std::move(tensor),
                          MakeStatus(absl::StatusCode::kInvalidArgument,
-                                    "its {} is no number", name));
+                                    "its {} is not a number", name));
     }
     // The name that msitd uses everywhere.
     const std::string_view known = name == kNorm ? "l2_norm" : name;
@@ -223,9 +224,10 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
   if (!IsValid(tensor.dtype)) {
     const std::string type =
         tensor.stored_type.empty() ? "missing type" : tensor.stored_type;
-    return MakeProblem(std::move(tensor),
-                       MakeStatus(absl::StatusCode::kUnimplemented,
-                                  "msitd has no elements of CANN's {}", type));
+    return MakeProblem(
+        std::move(tensor),
+        MakeStatus(absl::StatusCode::kUnimplemented,
+                   "msitd does not support elements of CANN's type {}", type));
   }
   absl::Status fits = CheckShape(tensor.dtype, tensor.shape);
   if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
@@ -238,7 +240,7 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
     return MakeProblem(
         std::move(tensor),
         absl::UnimplementedError(
-            "the file has its description alone, not its elements"));
+            "the file has only its description, not its elements"));
   }
   StoredTensor stored;
   stored.source = std::move(bytes);

@@ -16,8 +16,8 @@ namespace {
 
 absl::Status TooShort(uint64_t offset, uint64_t bytes) {
   return MakeStatus(absl::StatusCode::kDataLoss,
-                    "it ends before byte {} with {} to come", offset + bytes,
-                    bytes);
+                    "it ends before byte {} with {} bytes missing",
+                    offset + bytes, bytes);
 }
 
 }  // namespace

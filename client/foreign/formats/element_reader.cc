@@ -119,7 +119,8 @@ class ElementReader::Blocks {
     held_.reset(new (std::nothrow) std::byte[slots * block_bytes_]);
     if (held_ == nullptr) {
       block_bytes_ = 0;
-      return absl::ResourceExhaustedError("no memory to change its order");
+      return absl::ResourceExhaustedError(
+          "not enough memory to change its order");
     }
     holds_.assign(slots, kNone);
     return absl::OkStatus();

@@ -38,7 +38,7 @@ class HeadParser {
     bool has_descr = false;
     bool has_order = false;
     bool has_shape = false;
-    if (!Take('{')) return BadNpyHead("it is no dictionary");
+    if (!Take('{')) return BadNpyHead("it is not a dictionary");
     while (!Take('}')) {
       std::string key;
       if (!TakeText(key) || !Take(':')) return BadNpyHead("a key is missing");
@@ -59,7 +59,7 @@ class HeadParser {
       if (!Take(',') && Peek() != '}') return BadNpyHead("a comma is missing");
     }
     if (!has_descr || !has_order || !has_shape || Peek() != '\0') {
-      return BadNpyHead("it has not the three keys");
+      return BadNpyHead("it does not have the three keys");
     }
     return head;
   }
@@ -181,12 +181,12 @@ absl::StatusOr<ElementType> NumpyTypeOf(std::string_view descr,
       return absl::UnimplementedError("its elements are Python objects");
     case 'S':
     case 'U':
-      return absl::UnimplementedError("its elements are texts");
+      return absl::UnimplementedError("its elements are strings");
     case 'V':
-      return MakeStatus(absl::StatusCode::kUnimplemented,
-                        "the file does not say what its elements of type {} "
-                        "are",
-                        descr);
+      return MakeStatus(
+          absl::StatusCode::kUnimplemented,
+          "the file does not specify the meaning of its elements of type {}",
+          descr);
     case '?':
       descr = "b1";
       break;
@@ -204,7 +204,8 @@ absl::StatusOr<ElementType> NumpyTypeOf(std::string_view descr,
   }
   if (!IsValid(type.dtype)) {
     return MakeStatus(absl::StatusCode::kUnimplemented,
-                      "msitd has no elements of the NumPy type {}", whole);
+                      "msitd does not support elements of the NumPy type {}",
+                      whole);
   }
   return type;
 }
@@ -233,8 +234,8 @@ absl::StatusOr<NpyPlace> FindNpyHead(const ByteSource& bytes) {
   }
   if (place.head_bytes > kNpyHeadBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "npy head: it has {} bytes, {} may be", place.head_bytes,
-                      kNpyHeadBytesMax);
+                      "npy head: it has {} bytes; the maximum is {}",
+                      place.head_bytes, kNpyHeadBytesMax);
   }
   return place;
 }

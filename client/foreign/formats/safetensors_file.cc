@@ -61,7 +61,7 @@ class HeadHandler final : public nlohmann::json_sax<Json> {
   std::vector<Row> rows;
   Attributes attributes;
   // The reason why parsing stopped.
-  std::string problem = "it is no JSON";
+  std::string problem = "it is not valid JSON";
 
   bool start_object(size_t) override {
     if (++depth_ > 2 || in_array_) return Stop("an object is out of place");
@@ -96,7 +96,7 @@ class HeadHandler final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool string(std::string& text) override {
-    if (depth_ != 2 || in_array_) return Stop("a text is out of place");
+    if (depth_ != 2 || in_array_) return Stop("a string is out of place");
     if (in_metadata_) {
       attributes[key_] = text;
     } else if (key_ == "dtype") {
@@ -123,7 +123,7 @@ class HeadHandler final : public nlohmann::json_sax<Json> {
   }
   bool null() override { return Stop("a null is out of place"); }
   bool boolean(bool) override { return Stop("a bool is out of place"); }
-  bool binary(Json::binary_t&) override { return Stop("it is no JSON"); }
+  bool binary(Json::binary_t&) override { return Stop("it is not valid JSON"); }
   bool parse_error(size_t, const std::string&,
                    const nlohmann::detail::exception&) override {
     return false;
@@ -160,7 +160,7 @@ FileEntry EntryOfRow(Row row, const std::shared_ptr<const ByteSource>& source,
     return MakeProblem(
         std::move(tensor),
         MakeStatus(absl::StatusCode::kUnimplemented,
-                   "msitd has no elements of the type {}", row.type));
+                   "msitd does not support elements of the type {}", row.type));
   }
   absl::Status fits = CheckShape(tensor.dtype, tensor.shape);
   if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
@@ -175,14 +175,14 @@ FileEntry EntryOfRow(Row row, const std::shared_ptr<const ByteSource>& source,
       row.offsets[1] - row.offsets[0] != needed) {
     return MakeProblem(
         std::move(tensor),
-        MakeStatus(absl::StatusCode::kInvalidArgument,
-                   "its offsets are not {} bytes apart, which its shape and "
-                   "type need",
-                   needed));
+        MakeStatus(
+            absl::StatusCode::kInvalidArgument,
+            "its offsets are not {} bytes apart, as its shape and type require",
+            needed));
   }
   if (!source->Has(row.offsets[0], needed)) {
     return MakeProblem(std::move(tensor),
-                       absl::DataLossError("the file is cut off before it"));
+                       absl::DataLossError("the file is truncated before it"));
   }
   stored.begin = begin + row.offsets[0];
   stored.bytes = needed;
@@ -204,8 +204,8 @@ OpenedFile OpenSafetensors(std::shared_ptr<const ByteSource> bytes) {
   MSITD_ASSIGN_OR_RETURN(const uint64_t length, bytes->ReadNumber<uint64_t>(0));
   if (length > kHeadBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "safetensors head: it has {} bytes, {} may be", length,
-                      kHeadBytesMax);
+                      "safetensors head: it has {} bytes; the maximum is {}",
+                      length, kHeadBytesMax);
   }
   const auto text = bytes->ReadText(kHeadBegin, length);
   if (!text.ok()) return Annotate(text.status(), "safetensors head");

@@ -57,7 +57,7 @@ std::vector<Axis> ColumnMajorAxes(const std::vector<int64_t>& shape) {
 absl::Status CheckShape(DType dtype, const std::vector<int64_t>& shape) {
   if (shape.size() > kDimsMax) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "it has {} dimensions, {} may be", shape.size(),
+                      "it has {} dimensions; the maximum is {}", shape.size(),
                       kDimsMax);
   }
   // Counts a dimension of 0 as 1, so that strides stay small too.
@@ -80,7 +80,7 @@ absl::Status CheckPlace(const StoredTensor& tensor) {
   if (!tensor.source->Has(tensor.begin, tensor.bytes)) {
     const uint64_t size = tensor.source->size();
     return MakeStatus(absl::StatusCode::kDataLoss,
-                      "the file is cut off: {} of {} bytes are there",
+                      "the file is truncated: it has {} of {} bytes",
                       size - std::min(size, tensor.begin), tensor.bytes);
   }
   const uint64_t count = ElementCountOf(tensor.axes);
@@ -99,14 +99,14 @@ absl::Status CheckPlace(const StoredTensor& tensor) {
       (last + 1) * bits > static_cast<unsigned __int128>(tensor.bytes) * 8) {
     return MakeStatus(
         absl::StatusCode::kDataLoss,
-        "its shape and type need more than the {} bytes that are stored",
+        "its shape and type require more than the {} stored bytes",
         tensor.bytes);
   }
   const uint64_t logical = count * ElementBytes(tensor.dtype);
   const uint64_t stored_elements = tensor.bytes * 8 / bits;
   if (count > stored_elements && logical > kRepeatedBytesMax) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "it repeats {} stored bytes to {}, {} may be",
+                      "it repeats {} stored bytes to {}; the maximum is {}",
                       tensor.bytes, logical, kRepeatedBytesMax);
   }
   return absl::OkStatus();

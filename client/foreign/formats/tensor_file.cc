@@ -74,8 +74,7 @@ FileEntry MakeAbsent(ForeignTensor tensor) {
   tensor.is_statistics = true;
   return MakeProblem(std::move(tensor),
                      absl::UnimplementedError(
-                         "the task did not have it: the file has no bytes "
-                         "of it"));
+                         "the task did not have it, so the file has no bytes"));
 }
 
 FileEntry MakeStatistics(ForeignTensor tensor) {
@@ -178,7 +177,8 @@ OpenedFile OpenByContent(std::shared_ptr<const ByteSource> bytes,
     return OpenSafetensors(std::move(bytes));
   }
   if (IsGeDump(first, bytes->size())) return OpenGeDump(std::move(bytes));
-  return absl::InvalidArgumentError("it is no kind of file that msitd reads");
+  return absl::InvalidArgumentError(
+      "it is not a kind of file that msitd can read");
 }
 
 }  // namespace

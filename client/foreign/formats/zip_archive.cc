@@ -145,10 +145,11 @@ ZipArchive::~ZipArchive() {
 
 absl::Status ZipArchive::ListMembers(uint64_t archive_bytes) {
   const zip_int64_t count = zip_get_num_entries(zip_, 0);
-  if (count < 0) return BadZip("it has no list of members");
+  if (count < 0) return BadZip("it has no directory of members");
   if (static_cast<uint64_t>(count) > kTensorsMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "zip: it has {} members, {} may be", count, kTensorsMax);
+                      "zip: it has {} members; the maximum is {}", count,
+                      kTensorsMax);
   }
   uint64_t left = archive_bytes;
   for (zip_int64_t i = 0; i < count; ++i) {
@@ -160,13 +161,13 @@ absl::Status ZipArchive::ListMembers(uint64_t archive_bytes) {
       return BadZip("a member is not described");
     }
     // Together, they cannot be longer than the archive.
-    if (about.comp_size > left) return BadZip("members lie over each other");
+    if (about.comp_size > left) return BadZip("members overlap");
     left -= about.comp_size;
     const bool is_stored = about.comp_method == ZIP_CM_STORE;
     const uint64_t most =
         is_stored ? about.comp_size
                   : about.comp_size * kDeflateRatioMax + kDeflateSlackBytes;
-    if (about.size > most) return BadZip("a member is too large to be true");
+    if (about.size > most) return BadZip("the size of a member is implausible");
     members_.push_back({about.name, about.size, is_stored});
   }
   return absl::OkStatus();

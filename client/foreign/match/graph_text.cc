@@ -137,7 +137,7 @@ class Parser {
 // Parses a field and the separator that may follow it.
 bool Parser::TakeField(Place place) {
   if (graph_.ops.size() == kGraphOpsMax) {
-    return Fail("more ops than can be taken in");
+    return Fail("too many ops");
   }
   std::string name;
   if (!TakeName(name)) return false;
@@ -167,7 +167,7 @@ bool Parser::TakeName(std::string& name) {
     return true;
   }
   if (!IsAt(Tokenizer::TYPE_IDENTIFIER) && !IsAt(Tokenizer::TYPE_INTEGER)) {
-    return Fail("no name of a field");
+    return Fail("not the name of a field");
   }
   name = tokenizer_.current().text;
   tokenizer_.Next();
@@ -175,7 +175,7 @@ bool Parser::TakeName(std::string& name) {
 }
 
 bool Parser::TakeMessage(Place place, std::string_view field) {
-  if (++depth_ > kGraphDepthMax) return Fail("messages lie too deep");
+  if (++depth_ > kGraphDepthMax) return Fail("messages are nested too deep");
   const std::string_view end = IsAt("{") ? "}" : ">";
   tokenizer_.Next();
   const Place inner = PlaceOf(place, field);
@@ -198,7 +198,7 @@ bool Parser::TakeList(Place place, const std::string& field) {
       return false;
     }
     if (TakeIf("]")) return true;
-    if (!TakeIf(",")) return Fail("a list has no end");
+    if (!TakeIf(",")) return Fail("a list is not closed");
   }
 }
 

@@ -62,9 +62,9 @@ absl::Status CheckJson(std::string_view file, std::string_view text) {
   if (Json::sax_parse(text.begin(), text.end(), &bounds)) {
     return absl::OkStatus();
   }
-  return MakeStatus(
-      absl::StatusCode::kInvalidArgument, "{}: {}", file,
-      bounds.is_beyond() ? "has too many values, or too deep" : "is no JSON");
+  return MakeStatus(absl::StatusCode::kInvalidArgument, "{}: {}", file,
+                    bounds.is_beyond() ? "has too many values or levels"
+                                       : "is not valid JSON");
 }
 
 }  // namespace msitd::match

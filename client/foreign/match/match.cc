@@ -56,7 +56,7 @@ bool IsTorchBeside(std::string_view golden, std::string_view target,
          (golden == other && IsTorch(target));
 }
 
-constexpr std::string_view kTaken = "what it belongs to has another already";
+constexpr std::string_view kTaken = "its counterpart already has another one";
 
 // The target tensors that have a golden tensor. All calls of a tensor are taken
 // if one line uses all of them, or if another line requires all and one call is

@@ -22,26 +22,27 @@ using Json = nlohmann::json;
 constexpr std::string_view kMindieRtMapping = "mindie_rt_op_mapping.json";
 constexpr std::string_view kMindieTorchMapping = "mindie_torch_op_mapping.json";
 
-constexpr std::string_view kByMapping = "the mapping of MindIE says so";
+constexpr std::string_view kByMapping = "stated in the mapping of MindIE";
 constexpr LeftReason kNoNode{"its layers have no torch node",
                              /*is_expected=*/true};
-constexpr LeftReason kNoModule{"its torch node is in no module",
+constexpr LeftReason kNoModule{"its torch node is not in a module",
                                /*is_expected=*/true};
-constexpr LeftReason kNotLeaf{"its torch node is in a module of others",
+constexpr LeftReason kNotLeaf{"its torch node is in a module of other ops",
                               /*is_expected=*/true};
 constexpr LeftReason kModuleMissing{"the module was not recorded"};
 constexpr LeftReason kOtherCalls{
     "the module was not recorded at each of its calls"};
-constexpr LeftReason kNotMapped{"the mapping of MindIE lacks it"};
-constexpr LeftReason kNoArgument{"no argument of the module belongs to it"};
+constexpr LeftReason kNotMapped{"not in the mapping of MindIE"};
+constexpr LeftReason kNoArgument{"no argument of the module corresponds to it"};
 constexpr LeftReason kOpMissing{"its op of MindIE was not recorded"};
-constexpr LeftReason kNoTensor{"no tensor of its op of MindIE belongs to it"};
+constexpr LeftReason kNoTensor{
+    "no tensor of its op of MindIE corresponds to it"};
 constexpr LeftReason kFused{"inside a fused op", /*is_expected=*/true};
-constexpr LeftReason kWeight{"no input of the module, but a weight",
+constexpr LeftReason kWeight{"a weight, not an input of the module",
                              /*is_expected=*/true};
-constexpr LeftReason kNoFirst{"which module takes the inputs is not known",
+constexpr LeftReason kNoFirst{"it is unknown which module has the inputs",
                               /*is_expected=*/true};
-constexpr LeftReason kNotByMsit{"msit compares the first output alone",
+constexpr LeftReason kNotByMsit{"msit compares only the first output",
                                 /*is_expected=*/true};
 constexpr LeftReason kNoOp{"no op of MindIE begins or ends in it",
                            /*is_expected=*/true};
@@ -58,22 +59,21 @@ absl::StatusOr<Json> ParseList(std::string_view file, std::string_view text) {
   Json list = Json::parse(text);
   if (!list.is_array() || list.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{}: is not a list, or an empty one", file);
+                      "{}: is not a list, or is empty", file);
   }
   for (const Json& entry : list) {
     if (entry.is_object()) continue;
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{}: an entry is no object", file);
+                      "{}: an entry is not an object", file);
   }
   return list;
 }
 
 absl::Status NoNodesError() {
-  return MakeStatus(
-      absl::StatusCode::kInvalidArgument,
-      "{}: its entries have no torch node; a model that was saved and loaded "
-      "has lost them: record one that was just compiled",
-      kMindieTorchMapping);
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "{}: its entries have no torch node. Saving and loading a "
+                    "model removes them, so record a newly compiled one",
+                    kMindieTorchMapping);
 }
 
 // One layer of MindIE's engine.
@@ -467,8 +467,8 @@ absl::StatusOr<MindieMapping> ParseMindieMapping(std::string_view rt_text,
                   [](const MindieGroup& group) { return !group.node.empty(); });
   if (!has_nodes) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{} and {}: no layer of the one is in the other",
-                      kMindieRtMapping, kMindieTorchMapping);
+                      "{} and {} have no layers in common", kMindieRtMapping,
+                      kMindieTorchMapping);
   }
   return out;
 }

@@ -194,8 +194,8 @@ class MsitSchema final : public ask::TableSchema {
     const auto cosine = ask::MetricOf(row, "msit_cosine");
     if (!cosine.has_value()) {
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                        "row {} has no msit metrics; compare with --metrics "
-                        "msit or --preset msit",
+                        "row {} has no msit metrics; compare the runs with "
+                        "--metrics msit or --preset msit",
                         row.row());
     }
     cells.push_back(Number(ask::RoundDecimals(*cosine, 10)));

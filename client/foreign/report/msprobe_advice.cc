@@ -63,9 +63,11 @@ class AdviceReport final : public ask::ReportWriter {
              "report fails.\n";
     }
     if (!has_order_) {
-      return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Rows fail, but a run "
-             "does not record in which order its tensors were computed, so it "
-             "is not known which of them failed first.\n";
+      return "Line: NA\n"
+             "Suspect Nodes: NA\n"
+             "Expert Advice: Rows fail, but a run does not record in which "
+             "order its tensors were computed, so it is unknown which row "
+             "failed first.\n";
     }
     return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}\n",
                        line_, leaf_, AdviceFor(leaf_, rules_));

@@ -220,24 +220,24 @@ std::string AdviceFor(const std::string& leaf, const MsprobeRules& rules) {
   }
   if (!IsMsprobeOutputName(leaf)) {
     return is_forward
-               ? "What goes into the call differs already. Look where it comes "
-                 "from: the data, the random numbers, weights, or an op in "
-                 "place that wrote over it."
-               : "The gradient that comes in differs. Look whether the forward "
-                 "calls differ that it comes from, and the scale of the loss.";
+               ? "The input of the call already differs. Check its origin: the "
+                 "data, random numbers, weights, or an in-place op that "
+                 "overwrote it."
+               : "The incoming gradient already differs. Check the forward "
+                 "calls that it results from, and the scale of the loss.";
   }
   const auto& varying = rules.accuracy.not_deterministic;
   if (std::any_of(varying.begin(), varying.end(), has)) {
-    return "This op may give other results from call to call. Make runs "
-           "deterministic (seed_all with mode=True), record both again, and "
-           "suspect the op if the difference stays.";
+    return "The results of this op may vary from call to call. Make the runs "
+           "deterministic (seed_all with mode=True), and record both again. If "
+           "the difference remains, suspect the op.";
   }
-  return is_forward ? "The forward computation of this op is the suspect: what "
-                      "goes in does not differ. Try it alone, and in higher "
-                      "precision."
-                    : "The backward computation of this op is the suspect: the "
-                      "gradient that comes in does not differ. Try it alone, "
-                      "and in higher precision.";
+  return is_forward
+             ? "Suspect the forward computation of this op: its inputs do not "
+               "differ. Test the op separately and in higher precision."
+             : "Suspect the backward computation of this op: the incoming "
+               "gradient does not differ. Test the op separately and in higher "
+               "precision.";
 }
 
 }  // namespace msitd::report

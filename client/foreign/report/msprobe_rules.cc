@@ -66,7 +66,7 @@ class Places {
       return TakeNames(path, value, *at->second);
     }
     if (value.kind != ask::YamlValue::Kind::kMap || !IsOnTheWay(path)) {
-      return Refused(value, "\"{}\" is no rule", path);
+      return Refused(value, "\"{}\" is not a rule", path);
     }
     for (size_t i = 0; i < value.keys.size(); ++i) {
       MSITD_RETURN_IF_ERROR(
@@ -94,7 +94,7 @@ class Places {
     const auto [stop, error] = std::from_chars(value.text.data(), end, number);
     if (value.text.empty() || error != std::errc() || stop != end ||
         !std::isfinite(number)) {
-      return Refused(value, "{} is no number", path);
+      return Refused(value, "{} is not a number", path);
     }
     out = number;
     return absl::OkStatus();
@@ -106,11 +106,11 @@ class Places {
     std::vector<std::string> names;
     for (const ask::YamlValue& item : value.items) {
       if (item.text.empty())
-        return Refused(item, "{} has what is no name", path);
+        return Refused(item, "{} has an element that is not a name", path);
       names.push_back(item.text);
     }
     if (value.kind != ask::YamlValue::Kind::kList) {
-      return Refused(value, "{} is no list", path);
+      return Refused(value, "{} is not a list", path);
     }
     out = std::move(names);
     return absl::OkStatus();

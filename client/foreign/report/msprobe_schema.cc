@@ -278,20 +278,20 @@ class MsprobeSchema final : public ask::TableSchema {
           left_out_));
     }
     if (unmatched_ > 0 && mode_ != MsprobeMode::kMd5) {
-      notes.push_back(
-          fmt::format("{} rows without a counterpart, or with one of a type "
-                      "that msprobe does not compare, are passed, as it does",
-                      unmatched_));
+      notes.push_back(fmt::format(
+          "{} rows without a counterpart, or with a counterpart of a type that "
+          "msprobe does not compare, count as passed, as in msprobe",
+          unmatched_));
     }
     if (ignored_ > 0) {
       notes.push_back(fmt::format(
-          "{} rows are ignored: receive buffers and scratch", ignored_));
+          "{} rows are ignored: receive buffers and scratch memory", ignored_));
     }
     if (unsqueezed_ > 0) {
       notes.push_back(
-          fmt::format("{} rows have no metrics, since their shapes differ in "
-                      "dimensions of 1; msprobe takes those for equal, and so "
-                      "does a comparison with --shapes squeeze",
+          fmt::format("{} rows have no metrics because their shapes differ in "
+                      "dimensions of 1. msprobe treats such shapes as equal; "
+                      "to do so too, compare with --shapes squeeze",
                       unsqueezed_));
     }
     return fmt::format("{}", fmt::join(notes, "; "));
@@ -471,8 +471,8 @@ class MsprobeSchema final : public ask::TableSchema {
     if (!absolute.has_value()) {
       if (PositionsDiffer(row)) return Repeated(kAbsent);
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                        "row {} has no msprobe metrics; compare with --metrics "
-                        "msprobe or --preset msprobe",
+                        "row {} has no msprobe metrics; compare the runs with "
+                        "--metrics msprobe or --preset msprobe",
                         row.row());
     }
     judged.max_abs = absolute;

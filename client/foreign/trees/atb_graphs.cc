@@ -57,7 +57,7 @@ absl::Status AtbGraphs::ReadNodes(const std::string& text, Graph& graph) {
   JsonReader reader(bytes);
   MSITD_ASSIGN_OR_RETURN(const JsonToken first, reader.Next());
   if (first != JsonToken::kObjectBegin) {
-    return absl::InvalidArgumentError("it is no topology");
+    return absl::InvalidArgumentError("it is not a topology");
   }
   bool is_in_nodes = false;
   std::string key;

@@ -177,7 +177,8 @@ void AtbTree::Attach(const TreeFolder& folder, const std::string& dump) {
     Listing processes = folder.List(path);
     AddProblems(std::move(processes.problems));
     for (const std::string& name : processes.files) {
-      RefuseIn(folder, JoinPath(path, name), "it is in no folder of a process");
+      RefuseIn(folder, JoinPath(path, name),
+               "it is not in the folder of a process");
     }
     std::map<std::string, std::string> texts;
     for (const std::string& process : processes.folders) {
@@ -217,7 +218,7 @@ void AtbTree::AttachProcess(const TreeFolder& folder, const std::string& path,
         {attached, file, IsJson(name) ? "application/json" : "text/csv"});
   }
   for (const std::string& name : listing.folders) {
-    RefuseIn(folder, JoinPath(path, name), "it lies beside topologies");
+    RefuseIn(folder, JoinPath(path, name), "it is in a folder of topologies");
   }
 }
 
@@ -250,14 +251,14 @@ void AtbTree::FindTokens(const DumpProcess& process,
   Listing listing = root().List(process.path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
-    Refuse(JoinPath(process.path, name), "it is in no folder of a token");
+    Refuse(JoinPath(process.path, name), "it is not in the folder of a token");
   }
   for (const std::string& name : listing.folders) {
     const std::string path = JoinPath(process.path, name);
     if (const auto number = ParseTokenName(name)) {
       AddExecution(process, *number, path, tokens);
     } else {
-      Refuse(path, "it is no folder of a token");
+      Refuse(path, "it is not the folder of a token");
     }
   }
 }
@@ -291,7 +292,7 @@ void AtbTree::ListParts(const Part& part) {
   if (!part.is_decode) {
     AddProblems(std::move(listing.problems));
     for (const std::string& name : listing.files) {
-      Refuse(JoinPath(part.path, name), "it is in no folder of an op");
+      Refuse(JoinPath(part.path, name), "it is not in the folder of an op");
     }
   }
   std::sort(listing.folders.begin(), listing.folders.end(), OpLess);
@@ -315,7 +316,7 @@ void AtbTree::ListOp(const Part& part, const std::string& path,
       times = root().List(JoinPath(path, name));
       AddProblems(std::move(times.problems));
       for (const std::string& inside : times.folders) {
-        Refuse(JoinPath(JoinPath(path, name), inside), "it is no tensor");
+        Refuse(JoinPath(JoinPath(path, name), inside), "it is not a tensor");
       }
     } else {
       ops.push_back(std::move(name));
@@ -329,7 +330,7 @@ void AtbTree::ListOp(const Part& part, const std::string& path,
     if (depth == kDepthMax) {
       AddProblem(root().PathOf(inside),
                  MakeStatus(absl::StatusCode::kResourceExhausted,
-                            "more than {} ops lie in each other", kDepthMax));
+                            "more than {} ops are nested", kDepthMax));
       continue;
     }
     ListOp(part, inside, JoinPath(op, name), depth + 1);

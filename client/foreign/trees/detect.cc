@@ -88,13 +88,14 @@ absl::StatusOr<TreeReader> DetectReader(const TreeFolder& folder) {
   if (found.size() == 1) return found[0];
   if (found.size() > 1) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "it could be a tree of {}: say which, or take a folder "
-                      "that has one of them",
+                      "it could be a tree of {}: select the format, or use a "
+                      "folder with only one of them",
                       names);
   }
   if (HoldsTensors(folder, sample)) return ReaderOf(TreeKind::kFiles);
   return absl::InvalidArgumentError(
-      "it is no tree that msitd knows, and the first files hold no tensors");
+      "it is not a tree of a known format, and its first files contain no "
+      "tensors");
 }
 
 }  // namespace msitd::trees

@@ -117,7 +117,7 @@ absl::StatusOr<DumpProcesses> FindProcesses(const TreeFolder& folder,
                std::back_inserter(dumps), IsMsitDump);
   if (dumps.size() > 1) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "there are {} dumps, such as {} and {}: take one of them",
+                      "there are {} dumps, such as {} and {}: use one of them",
                       dumps.size(), dumps[0], dumps[1]);
   }
   if (!dumps.empty()) {
@@ -155,8 +155,8 @@ absl::StatusOr<DumpProcesses> FindProcesses(const TreeFolder& folder,
       }
     }
     listing.folders = std::move(others);
-    Refuse(folder, path, std::move(listing), "it is no folder of a process",
-           out);
+    Refuse(folder, path, std::move(listing),
+           "it is not the folder of a process", out);
   }
   Number(std::move(found), out);
   return out;

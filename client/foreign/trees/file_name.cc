@@ -92,18 +92,18 @@ size_t SliceParts(const Parts& parts) {
 absl::Status ParseLongName(std::string_view line, LongNames* names) {
   const size_t comma = line.find(',');
   if (comma == std::string_view::npos || !IsDigits(line.substr(0, comma))) {
-    return absl::InvalidArgumentError("it is no number with a name");
+    return absl::InvalidArgumentError("it is not a number with a name");
   }
   const std::string_view name = line.substr(comma + 1);
   if (name.empty() || name.size() > kLongNameBytesMax || !IsValidUtf8(name) ||
       name.find('/') != std::string_view::npos ||
       name.find('\0') != std::string_view::npos) {
-    return absl::InvalidArgumentError("its name is none of a file");
+    return absl::InvalidArgumentError("its name is not valid for a file");
   }
   const auto [known, is_new] =
       names->try_emplace(std::string(line.substr(0, comma)), name);
   if (is_new || known->second == name) return absl::OkStatus();
-  return absl::InvalidArgumentError("its number has another name before");
+  return absl::InvalidArgumentError("its number already has another name");
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ absl::StatusOr<JsonValue> ParseLine(std::string text) {
   JsonReader reader(source);
   MSITD_ASSIGN_OR_RETURN(JsonValue line, ReadJsonValue(reader));
   if (!line.IsObject()) {
-    return absl::InvalidArgumentError("it is not an object of JSON");
+    return absl::InvalidArgumentError("it is not a JSON object");
   }
   return line;
 }
@@ -258,8 +258,8 @@ class IndexTree final : public TreeBase {
   absl::Status ReadContent(const JsonValue& line) {
     if (const std::string why = TextOf(line, names::kIndexProblem);
         !why.empty()) {
-      return MakeStatus(absl::StatusCode::kDataLoss, "the export lacks it: {}",
-                        why);
+      return MakeStatus(absl::StatusCode::kDataLoss,
+                        "missing in the export: {}", why);
     }
     if (!IsValue(entry_.kind) || !IsTextOnly(entry_.kind)) {
       const auto dtype = ParseDType(TextOf(line, names::kIndexDType));

@@ -143,7 +143,7 @@ absl::StatusOr<MsitStatisticsTable> ParseMsitStatistics(std::string_view text) {
     auto row = RowOf(known);
     if (out.rows.size() == kMsitStatisticsMax) {
       out.problems.push_back(MakeStatus(absl::StatusCode::kResourceExhausted,
-                                        "no more than {} rows are read",
+                                        "only the first {} rows are read",
                                         kMsitStatisticsMax));
       break;
     }

@@ -167,7 +167,7 @@ void MsitTree::Attach(const std::string& dump) {
   }
   for (const std::string& name : listing.folders) {
     if (name == names::kMsitTensors) continue;
-    Refuse(JoinPath(dump, name), "it is not of a torch model");
+    Refuse(JoinPath(dump, name), "it does not belong to a torch model");
   }
 }
 
@@ -203,7 +203,7 @@ void MsitTree::ListBesideTokens(const Part& part) {
     } else if (name == names::kMsitOrder) {
       continue;
     } else if (!ParseTokenName(name).has_value()) {
-      Refuse(relative, "it is no folder of a token");
+      Refuse(relative, "it is not the folder of a token");
     }
   }
 }
@@ -212,7 +212,7 @@ void MsitTree::ListWeights(const std::string& path) {
   Listing listing = root().List(path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.folders) {
-    Refuse(JoinPath(path, name), "it is no weight");
+    Refuse(JoinPath(path, name), "it is not a weight");
   }
   std::sort(listing.files.begin(), listing.files.end(), NaturalLess);
   for (const std::string& name : listing.files) {
@@ -222,7 +222,7 @@ void MsitTree::ListWeights(const std::string& path) {
       op.remove_suffix(names::kMsitTensorSuffix.size());
     const size_t dot = op.rfind('.');
     if (op.size() == name.size() || dot == std::string_view::npos) {
-      Refuse(relative, "it is no weight");
+      Refuse(relative, "it is not a weight");
       continue;
     }
     Add(std::string(op.substr(0, dot)), Io::kWeight,
@@ -267,7 +267,7 @@ void MsitTree::ListModules(const Part& part) {
   Listing listing = root().List(part.path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
-    Refuse(JoinPath(part.path, name), "it is in no folder of a module");
+    Refuse(JoinPath(part.path, name), "it is not in the folder of a module");
   }
   Modules modules = FindModules(part, listing);
   OrderModules(part, modules);
@@ -280,7 +280,7 @@ void MsitTree::ListModule(const std::string& path, const std::string& op) {
   Listing listing = root().List(path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.folders) {
-    Refuse(JoinPath(path, name), "it lies in the folder of a module");
+    Refuse(JoinPath(path, name), "it is in the folder of a module");
   }
   std::vector<std::pair<TensorName, std::string>> files;
   std::vector<TensorName> names;

@@ -28,7 +28,7 @@ OpenedTree Open(const std::string& path, const TreeOptions& options) {
                                                       : DetectReader(folder));
   if (!options.mapping_folder.empty() && reader.kind != TreeKind::kMindie) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "it is of {}: mappings of {} are for mindie alone",
+                      "its format is {}: mappings in {} are only for mindie",
                       TreeKindName(reader.kind), options.mapping_folder);
   }
   return reader.open(folder, options);

@@ -29,7 +29,7 @@ absl::Status CheckText(std::string_view what, std::string_view text,
 absl::Status CheckNumber(std::string_view what, int64_t number, int64_t max) {
   if (number >= 0 && number <= max) return absl::OkStatus();
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "its {} is {}, not from 0 to {}", what, number, max);
+                    "its {} is {}, not in 0..{}", what, number, max);
 }
 
 }  // namespace
@@ -46,9 +46,10 @@ absl::Status CheckTensorKey(const TensorKey& key) {
 
 void TreeBase::TakeWorldSize(int32_t size, const std::string& folder) {
   if (std::exchange(has_folder_, true) && size != world_size_) {
-    AddProblem(folder, MakeStatus(absl::StatusCode::kInvalidArgument,
-                                  "its job has {} ranks, that of others {}",
-                                  size, world_size_));
+    AddProblem(folder,
+               MakeStatus(absl::StatusCode::kInvalidArgument,
+                          "its job has {} ranks, and that of others has {}",
+                          size, world_size_));
   }
   world_size_ = std::max(world_size_, size);
 }

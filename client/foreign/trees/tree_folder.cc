@@ -155,10 +155,10 @@ absl::Status TreeFolder::CheckLink(const std::string& path) const {
   MSITD_ASSIGN_OR_RETURN(const std::string real, RealPath(path));
   const std::string inside = real_path_ == "/" ? real_path_ : real_path_ + "/";
   if (!real.starts_with(inside)) {
-    return absl::InvalidArgumentError("a link that leads out of the folder");
+    return absl::InvalidArgumentError("a link to a file outside of the folder");
   }
   if (TypeAt(real) != DT_REG) {
-    return absl::InvalidArgumentError("a link to something else than a file");
+    return absl::InvalidArgumentError("a link to something other than a file");
   }
   return absl::OkStatus();
 }

@@ -59,7 +59,8 @@ absl::Status InotifyEvents::Add(const std::string& folder) {
   if (watch < 0) {
     if (errno == ENOSPC || errno == ENOMEM) {
       return absl::ResourceExhaustedError(
-          "the system has no watch left (fs.inotify.max_user_watches)");
+          "the limit of inotify watches is reached "
+          "(fs.inotify.max_user_watches)");
     }
     return ErrnoStatus(errno, path);
   }

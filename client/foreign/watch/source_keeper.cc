@@ -49,7 +49,7 @@ class NoWriter {
     if (::fcntl(file_.get(), F_SETLEASE, F_RDLCK) == 0) return absl::OkStatus();
     if (errno != EAGAIN) return absl::OkStatus();
     return MakeStatus(absl::StatusCode::kUnavailable,
-                      "{}: a program has it open to write", path);
+                      "{}: a program has it open for writing", path);
   }
 
  private:
@@ -154,7 +154,8 @@ class SourceKeeper::Batch {
     const auto [folder, name] = SplitName(source.path);
     const auto made = MinMaxName(name);
     if (!made) {
-      return absl::FailedPreconditionError("it has no _min_max form");
+      return absl::FailedPreconditionError(
+          "it cannot be written as a _min_max file");
     }
     const std::string path = trees::JoinPath(folder, *made);
     FileStamp old;

@@ -212,9 +212,7 @@ bool Watcher::IsOfSource(const std::string& path, const FileStamp& stamp) {
   handled_[path] = stamp;
   if (!options_.sources.writes_min_max &&
       !std::exchange(has_noted_converted_, true)) {
-    host_.Note(
-        "_min_max files of dumps that the run has are passed over: the dumps "
-        "count");
+    host_.Note("_min_max files of dumps that were imported are skipped");
   }
   return true;
 }
@@ -248,15 +246,15 @@ void Watcher::WorkOnSources(bool is_end) {
     has_noted_failure_ = false;
   } else if (!std::exchange(has_noted_failure_, true)) {
     host_.Note(std::string(Message(keeper_.failure())) +
-               "; dumps stay until it can be done");
+               "; dumps are kept until this succeeds");
   }
 }
 
 void Watcher::NoteUnstored() {
   if (!keeper_.is_on() || std::exchange(has_noted_unstored_, true)) return;
   host_.Note(
-      "the run does not have all tensors as the files have them; these files "
-      "stay");
+      "the run does not have all tensors as in the files, so these files are "
+      "kept");
 }
 
 void Watcher::Settle(const std::vector<WholeFile>& files, bool is_stored) {

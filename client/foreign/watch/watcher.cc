@@ -87,7 +87,7 @@ bool Watcher::Stat(const std::string& path, FileStamp* stamp) {
 
 Length Watcher::Probe(const std::string& path, std::string* reason) {
   if (WaitsForSource(path)) {
-    *reason = "the dump that it was made of is there, and counts";
+    *reason = "the dump that it was made from exists and is used instead";
     return Length::kLater;
   }
   return ProbeLength(folder_.PathOf(path), atb_folders_, reason);
@@ -308,14 +308,14 @@ absl::Status Watcher::Begin(const trees::TreeReader& reader) {
   if (!options_.mapping_folder.empty() &&
       reader.kind != trees::TreeKind::kMindie) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "it is of {}: mappings of {} are for mindie alone",
+                      "its format is {}: mappings in {} are only for mindie",
                       trees::TreeKindName(reader.kind),
                       options_.mapping_folder);
   }
   if (options_.sources.deletes && reader.kind == trees::TreeKind::kAtb) {
     return absl::InvalidArgumentError(
-        "files of atb name one another for their bytes, and one that names a "
-        "removed file loses them: --delete is not for atb");
+        "--delete is not supported for atb: its files refer to the bytes of "
+        "one another, which would be lost");
   }
   MSITD_ASSIGN_OR_RETURN(const auto tree, reader.open(folder_, {}));
   MSITD_RETURN_IF_ERROR(
@@ -381,7 +381,7 @@ absl::Status Watcher::End() {
   if (job_ != nullptr) job_->EndStreams();
   if (is_sent) return absl::OkStatus();
   return MakeStatus(absl::StatusCode::kUnavailable,
-                    "{} files wait for the daemon", whole_.size());
+                    "{} files are waiting for the daemon", whole_.size());
 }
 
 }  // namespace msitd::watch

@@ -226,7 +226,7 @@ Outcome CheckSameRun(ask::Connection& connection, const v1::Run& run) {
   return ask::DaemonError(
       grpc::StatusCode::FAILED_PRECONDITION, "RUN_REPLACED",
       fmt::format("run {} was deleted during the export, and another run has "
-                  "its name now: the files are of both; export again",
+                  "its name now. The files are from both runs: export again",
                   ask::Printable(run.name())));
 }
 

@@ -190,10 +190,10 @@ absl::StatusOr<std::unique_ptr<OutputFolder>> OutputFolder::Open(
   if (!root.valid()) return ErrnoStatus(errno, "open folder " + path);
   MSITD_ASSIGN_OR_RETURN(const bool is_empty, IsEmpty(root.get(), path));
   if (!is_empty && !replaces) {
-    return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                      "folder {} is not empty; --overwrite replaces files in "
-                      "it",
-                      path);
+    return MakeStatus(
+        absl::StatusCode::kFailedPrecondition,
+        "folder {} is not empty; to replace files in it, use --overwrite",
+        path);
   }
   return std::unique_ptr<OutputFolder>(
       new OutputFolder(path, replaces, std::move(root)));

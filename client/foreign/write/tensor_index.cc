@@ -36,11 +36,11 @@ std::vector<int64_t> ShapeOf(const v1::Tensor& record) {
 
 std::string WhyNoBytes(const v1::Tensor& record) {
   if (!IsValid(static_cast<DType>(record.dtype()))) {
-    return "this msitctl does not know its dtype";
+    return "its dtype is unknown to this msitctl";
   }
   if (record.has_bytes()) return "";
-  return record.has_sample() ? "only a sample of its bytes is kept"
-                             : "its bytes were given up or never kept";
+  return record.has_sample() ? "only a sample of its bytes is stored"
+                             : "its bytes have expired or were never stored";
 }
 
 absl::Status TensorIndex::Add(const v1::Tensor& record, const Place& place) {

@@ -95,11 +95,11 @@ def test_graph_is_compared_with_what_it_was_made_of(
     assert reasons == {
         "input of Mul_1 in it",
         "output of Relu_2, the last op in it",
-        "the graph says so",
+        "stated in the graph",
     }
     skipped = [row["reason"] for row in rows if row["verdict"] == "SKIPPED"]
     assert any("inside a fused op: Mul_1Relu_2" in reason for reason in skipped)
-    assert any("GE put it in" in reason for reason in skipped)
+    assert any("inserted by GE" in reason for reason in skipped)
 
     # No names are equal.
     daemon.ctl("compare", "run", "eager", "graph", "--match", "none", expect=FAILED)
@@ -170,7 +170,7 @@ def test_match_shows_the_pairs(daemon: Daemon, tmp_path: Path) -> None:
     record_graphs(daemon, tmp_path)
     out = tmp_path / "pairs.jsonl"
     shown = daemon.ctl("run", "match", "eager", "graph", "--out", str(out))
-    assert "GE put it in; compare the run with itself" in shown.stderr
+    assert "inserted by GE; only comparable with the same run" in shown.stderr
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert {"op": "Sub"} in [line.get("target") for line in lines]
     assert any("target" not in line for line in lines)

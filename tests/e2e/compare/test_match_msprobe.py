@@ -66,19 +66,19 @@ def test_cells_and_apis_are_mapped(daemon: Daemon, tmp_path: Path) -> None:
     done = daemon.ctl(*run, *flags)
     assert "8 pairs of tensors by msprobe, 1 tensors need no counterpart" in done.stderr
     assert (
-        "cell mapping: 1 of 2 lines name nothing that the target run has: conv.Conv"
+        "cell mapping: 1 of 2 lines name no tensor of the target run: conv.Conv"
         in done.stderr
     )
     assert counts(daemon, "c-000002") == (8, 0, 1)
     rows = daemon.ctl_json("compare", "rows", "c-000002")["rows"]
     reasons = {row.get("pairing") for row in rows if row["verdict"] == "PASS"}
     assert reasons == {
-        "the cell mapping says so",
-        "the API mapping says so",
+        "stated in the cell mapping",
+        "stated in the API mapping",
         "its name in the other framework",
     }
     (left,) = (row for row in rows if row["verdict"] == "SKIPPED")
-    assert "the API mapping leaves it out" in left["reason"]
+    assert "not in the API mapping" in left["reason"]
     # Either run may be the golden one.
     daemon.ctl("compare", "run", "t", "g", "--match", "msprobe", expect=FAILED)
     # The printed pairs can be edited and used.
@@ -122,7 +122,7 @@ def test_leaves_are_mapped_call_by_call(daemon: Daemon, tmp_path: Path) -> None:
     ]
     done = daemon.ctl(*run, yaml(tmp_path, "".join(wrong)), expect=FAILED)
     assert (
-        "data mapping: 1 of 4 lines name nothing that the golden run has: NPU.no"
+        "data mapping: 1 of 4 lines name no tensor of the golden run: NPU.no"
         in done.stderr
     )
     passed, unmatched, _ = counts(daemon, "c-000002")
@@ -240,7 +240,7 @@ def test_mappings_are_bounded_and_have_one_matcher(
     record(daemon, "g", {("Torch.add", 0): ([1], 2)})
     run = ("compare", "run", "g", "g")
     for flag, text, message in (
-        ("--data-mapping", "a: b\n", 'line 1: "a" is no name of a tensor'),
+        ("--data-mapping", "a: b\n", 'line 1: "a" is not a name of a tensor'),
         ("--cell-mapping", "a: b\na: c\n", 'line 2: "a" appears twice'),
         ("--api-mapping", "{ms_api: a}\n", "there is no pt_api"),
         ("--layer-mapping", "A: &a {x: y}\nB: *a\n", "aliases are not supported"),

@@ -187,7 +187,7 @@ def test_names_that_a_file_has_twice_are_problems(
     for _ in range(2):
         words = ("run", "import", str(tmp_path / "t.pt"), "--run", "r")
         told = daemon.ctl(*words, expect=PARTIAL)
-        assert "t.pt: a.b: the file has another of this name" in told.stderr
+        assert "t.pt: a.b: the file contains another tensor of this name" in told.stderr
         assert "conflict" not in told.stdout
     assert len(tensors(daemon)) == 1
 

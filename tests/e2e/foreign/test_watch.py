@@ -158,7 +158,7 @@ def test_folders_may_go_and_come_again(
     wait_for(daemon, 6)
     result = watches[0].end(expect=PARTIAL)
     reasons = [one["reason"] for one in result["imported"]["problems"]]
-    assert reasons == ["a link that leads out of the folder"]
+    assert reasons == ["a link to a file outside of the folder"]
 
 
 def test_polled_folder_brings_the_same(

@@ -248,7 +248,7 @@ def test_capture_policy_says_what_is_kept(
     lines = said(job(cann, daemon, write_tree(tmp_path / "tree")))
     ops = {json.loads(text)["op"] for text in records(daemon, "streamed")}
     assert ops == {"layer/op2"}
-    assert "32 of them are not asked for" in lines[-1]
+    assert "32 of them not selected by the capture policy" in lines[-1]
 
 
 def test_graphs_can_be_told_apart_from_the_beginning(
@@ -337,7 +337,7 @@ def test_hostile_slices_harm_nothing(
     assert "\033" not in done.stderr
     assert lines[-1].startswith("run streamed: 36 tensors of ")
     assert re.search("; 5000. files are incomplete, 4 files were lost, ", lines[-1])
-    assert ", 2 slices were of no file, " in lines[-1]
+    assert ", 2 slices belong to no file, " in lines[-1]
     assert records(daemon, "streamed") == imported(daemon, tree)
 
 

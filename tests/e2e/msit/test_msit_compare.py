@@ -337,7 +337,7 @@ def test_fx_graph_is_that_of_its_number_alone(tmp_path: Path) -> None:
     log, reports = compare(tmp_path)
     assert graphs_of(reports) == {"graph_2"}
     warnings = messages(log, "WARNING")
-    text = "1 of 2 models of GE: its FX graph is not known (graph_1/1/)"
+    text = "1 of 2 models of GE: its FX graph is unknown (graph_1/1/)"
     assert text in warnings
     # Inputs and outputs of Add, MatMul, Mul_1Relu_2 and Sub.
     assert "12 tensors lack theirs" in warnings[-1]
@@ -402,7 +402,7 @@ def test_type_that_has_no_numbers_is_a_row_with_a_reason(tmp_path: Path) -> None
     ((_, rows),) = reports.items()
     (row,) = [r for r in rows if r["my_data_path"].endswith(sub.name)]
     assert row["cmp_fail_reason"] == (
-        "my_data: output 0: msitd has no elements of CANN's STRING"
+        "my_data: output 0: msitd does not support elements of CANN's type STRING"
     )
     # Its inputs are compared.
     assert len([r for r in rows if f"{sub.name},inputs," in r["my_data_path"]]) == 2

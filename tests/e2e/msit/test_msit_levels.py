@@ -264,7 +264,7 @@ def test_imported_torch_models_are_compared_by_place(
     done = daemon.ctl("compare", "run", "golden", "my", "--rows", "all", expect=1)
     assert f"{6 * LAYERS} pairs of tensors by torch" in done.stderr
     assert (
-        "modules of the same place"
+        "modules of the same position"
         in daemon.ctl("compare", "rows", "c-000001", "-o", "json").stdout
     )
     unmatched = daemon.ctl_json(
@@ -435,7 +435,7 @@ def test_what_the_library_lacks_is_told(tmp_path: Path) -> None:
     shutil.rmtree(my / "tensors" / "0_4242" / "0" / "3_Layer")
     words = ("llm", "compare", "-gp", str(golden), "-mp", str(my), "-cl", "layer")
     log, _ = run(tmp_path, *words)
-    why = "what it is in the other model was not recorded"
+    why = "its counterpart was not recorded"
     assert messages(log, "WARNING") == [
         f"layer: 1 golden tensors are not compared: {why} (root.layers.3)",
         "layer: 10 pairs compared, 1 tensors lack theirs, 55 belong to none",

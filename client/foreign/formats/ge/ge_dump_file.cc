@@ -144,8 +144,8 @@ OpenedFile OpenGeDump(std::shared_ptr<const ByteSource> bytes) {
   MSITD_ASSIGN_OR_RETURN(const uint64_t length, bytes->ReadNumber<uint64_t>(0));
   if (length > kHeadBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "GE dump: the head has {} bytes, {} may be", length,
-                      kHeadBytesMax);
+                      "GE dump: the head has {} bytes; the maximum is {}",
+                      length, kHeadBytesMax);
   }
   const auto text = bytes->ReadText(kLengthBytes, length);
   if (!text.ok()) return Annotate(text.status(), "GE dump: head");

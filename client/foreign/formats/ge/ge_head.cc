@@ -199,11 +199,13 @@ absl::StatusOr<GeHead> ParseGeHead(std::string_view message) {
                         "GE dump: it has more than {} tensors", kTensorsMax);
     }
     if (!TakeMessage(reader.field(), reader.bytes(), head)) {
-      return absl::InvalidArgumentError("GE dump: the head is no message");
+      return absl::InvalidArgumentError(
+          "GE dump: the head is not a valid message");
     }
   }
   if (!reader.is_good()) {
-    return absl::InvalidArgumentError("GE dump: the head is no message");
+    return absl::InvalidArgumentError(
+        "GE dump: the head is not a valid message");
   }
   std::erase(head.workspaces, 0);
   return head;

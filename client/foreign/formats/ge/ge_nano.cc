@@ -111,7 +111,7 @@ absl::Status ReadList(Io io, std::string_view list, GeRawBytes& raw,
   const auto count = cursor.Take<uint32_t>();
   for (uint32_t i = 0; i < count; ++i) {
     NanoTensor read = ReadTensor(io == Io::kOutput, cursor);
-    if (!cursor.is_good()) return BadNano("a list of tensors is cut off");
+    if (!cursor.is_good()) return BadNano("a list of tensors is truncated");
     if (entries.size() == kTensorsMax) {
       return MakeStatus(absl::StatusCode::kResourceExhausted,
                         "GE nano dump: it has more than {} tensors",
@@ -151,7 +151,7 @@ OpenedFile OpenGeNano(std::string_view head,
       MSITD_RETURN_IF_ERROR(ReadList(Io::kOutput, list, raw, entries));
     }
   }
-  if (!cursor.is_good()) return BadNano("the head is cut off");
+  if (!cursor.is_good()) return BadNano("the head is truncated");
   return std::make_unique<TensorFile>(FileKind::kGeDump, std::move(attributes),
                                       std::move(entries));
 }

@@ -124,7 +124,7 @@ FileEntry RowEntry(std::string_view line,
   }
   if (!SetTensor(cells, tensor)) {
     return MakeProblem(std::move(tensor),
-                       absl::InvalidArgumentError("its row is wrong"));
+                       absl::InvalidArgumentError("its row is malformed"));
   }
   for (size_t i = kFirst; i < cells.size(); ++i) {
     const std::string_view name = StatisticOf(titles[i]);
@@ -133,7 +133,7 @@ FileEntry RowEntry(std::string_view line,
     if (!text.has_value()) {
       return MakeProblem(std::move(tensor),
                          MakeStatus(absl::StatusCode::kInvalidArgument,
-                                    "its {} is no number", name));
+                                    "its {} is not a number", name));
     }
     tensor.attributes[std::string(name)] = *std::move(text);
   }
@@ -149,7 +149,7 @@ bool IsGeStats(std::string_view first_bytes) {
 OpenedFile OpenGeStats(std::shared_ptr<const ByteSource> bytes) {
   if (bytes->size() > kHeadBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "GE statistics: they have {} bytes, {} may be",
+                      "GE statistics: the file has {} bytes; the maximum is {}",
                       bytes->size(), kHeadBytesMax);
   }
   MSITD_ASSIGN_OR_RETURN(const std::string text,
@@ -163,13 +163,14 @@ OpenedFile OpenGeStats(std::shared_ptr<const ByteSource> bytes) {
     if (titles.empty()) {
       titles = SplitAt(line, ',');
       if (titles.size() <= kFirst || titles.size() > kPartsMax) {
-        return absl::InvalidArgumentError("GE statistics: the head is wrong");
+        return absl::InvalidArgumentError(
+            "GE statistics: the head is malformed");
       }
       continue;
     }
     if (entries.size() == kTensorsMax) {
       return MakeStatus(absl::StatusCode::kResourceExhausted,
-                        "GE statistics: there are more than {} rows",
+                        "GE statistics: the file has more than {} rows",
                         kTensorsMax);
     }
     entries.push_back(RowEntry(line, titles));

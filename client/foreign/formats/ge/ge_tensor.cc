@@ -53,7 +53,8 @@ FileEntry GeEntry(const GeTensor& from, ForeignTensor tensor, GeRawBytes& raw) {
     return MakeProblem(
         std::move(tensor),
         MakeStatus(absl::StatusCode::kUnimplemented,
-                   "msitd has no elements of CANN's {}", type.name));
+                   "msitd does not support elements of CANN's type {}",
+                   type.name));
   }
   absl::Status fits = CheckShape(type.dtype, tensor.stored_shape);
   if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
@@ -64,7 +65,7 @@ FileEntry GeEntry(const GeTensor& from, ForeignTensor tensor, GeRawBytes& raw) {
   if (is_nothing || (needed > 0 && stored.bytes == 0)) {
     if (raw.is_whole()) return MakeAbsent(std::move(tensor));
     return MakeProblem(std::move(tensor),
-                       absl::DataLossError("the dump is cut off"));
+                       absl::DataLossError("the dump is truncated"));
   }
   // Further bytes are padding, which may be absent.
   stored.bytes = std::min(stored.bytes, needed);

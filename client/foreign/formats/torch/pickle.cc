@@ -191,7 +191,7 @@ class Pickle::Machine {
   template <typename Number>
   absl::Status TakeNumber(Number& number) {
     if (pickle_.bytes_.size() - at_ < sizeof(number)) {
-      return absl::DataLossError("pickle: it is cut off");
+      return absl::DataLossError("pickle: it is truncated");
     }
     std::memcpy(&number, pickle_.bytes_.data() + at_, sizeof(number));
     at_ += sizeof(number);
@@ -200,7 +200,7 @@ class Pickle::Machine {
 
   absl::Status Skip(uint64_t bytes) {
     if (pickle_.bytes_.size() - at_ < bytes) {
-      return absl::DataLossError("pickle: it is cut off");
+      return absl::DataLossError("pickle: it is truncated");
     }
     at_ += bytes;
     return absl::OkStatus();
@@ -390,7 +390,7 @@ class Pickle::Machine {
     MSITD_ASSIGN_OR_RETURN(const Values values, TakeLast(2));
     if (values[0].kind != PickleKind::kGlobal ||
         values[1].kind != PickleKind::kTuple) {
-      return BadPickle("what is called is no global");
+      return BadPickle("it calls a value that is not a global");
     }
     const auto arguments = pickle_.Items(values[1]);
     const PickleUse use =
@@ -408,7 +408,8 @@ class Pickle::Machine {
   absl::Status PushRemembered() {
     Index index = 0;
     MSITD_RETURN_IF_ERROR(TakeNumber(index));
-    if (index >= memo_.size()) return BadPickle("it refers to nothing");
+    if (index >= memo_.size())
+      return BadPickle("it refers to a value that does not exist");
     return Push(memo_[index]);
   }
 

@@ -92,7 +92,7 @@ class TorchArchive {
     if (bytes == nullptr) return BadTorch("the pickle is missing");
     if (bytes->size() > kHeadBytesMax) {
       return MakeStatus(absl::StatusCode::kResourceExhausted,
-                        "torch: the pickle has {} bytes, {} may be",
+                        "torch: the pickle has {} bytes; the maximum is {}",
                         bytes->size(), kHeadBytesMax);
     }
     return bytes->ReadText(0, bytes->size());
@@ -359,7 +359,8 @@ class TensorFinder {
   }
 
   static FileEntry Malformed(ForeignTensor tensor) {
-    return MakeProblem(std::move(tensor), BadTorch("its description is wrong"));
+    return MakeProblem(std::move(tensor),
+                       BadTorch("its description is malformed"));
   }
 
   // Sets the shape of `tensor` and the location of its elements, except the
@@ -464,7 +465,8 @@ class TensorFinder {
       return MakeProblem(
           std::move(tensor),
           MakeStatus(absl::StatusCode::kUnimplemented,
-                     "msitd has no elements of torch's {}", type));
+                     "msitd does not support elements of torch's type {}",
+                     type));
     }
     if (storage.bytes == nullptr) {
       return MakeProblem(
@@ -487,7 +489,7 @@ class TensorFinder {
     if (path_.size() > kOpBytesMax) {
       entry.tensor.problem = MakeStatus(
           absl::StatusCode::kInvalidArgument,
-          "its name has more than the {} bytes that may be", kOpBytesMax);
+          "its name is longer than the maximum of {} bytes", kOpBytesMax);
     }
     entries_.push_back(std::move(entry));
     return absl::OkStatus();
@@ -513,8 +515,8 @@ bool IsOldTorch(std::string_view first_bytes) {
 
 absl::Status OldTorchProblem() {
   return absl::UnimplementedError(
-      "torch: the file is of the old kind that is no archive; torch.save("
-      "torch.load(FILE), FILE) makes one that can be read");
+      "torch: the file has the old format without an archive. To convert it: "
+      "torch.save(torch.load(FILE), FILE)");
 }
 
 OpenedFile OpenTorch(const std::shared_ptr<ZipArchive>& archive) {
@@ -523,8 +525,8 @@ OpenedFile OpenTorch(const std::shared_ptr<ZipArchive>& archive) {
   const TorchArchive members(archive, *root);
   if (members.HasProgram()) {
     return absl::UnimplementedError(
-        "torch: it is a program of TorchScript; torch.save of the state_dict() "
-        "of what torch.jit.load makes of it can be read");
+        "torch: it is a TorchScript program. To convert it: "
+        "torch.save(torch.jit.load(FILE).state_dict(), FILE)");
   }
   MSITD_ASSIGN_OR_RETURN(const bool is_big_endian, members.IsBigEndian());
   MSITD_ASSIGN_OR_RETURN(std::string bytes, members.ReadPickle());

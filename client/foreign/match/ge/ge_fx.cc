@@ -23,24 +23,24 @@ namespace {
 
 using Strings = std::vector<std::string_view>;
 
-constexpr std::string_view kByGraph = "the graph says so";
+constexpr std::string_view kByGraph = "stated in the graph";
 constexpr LeftReason kConversion{kConversionReason, /*is_expected=*/true};
 constexpr LeftReason kNotInGraph{"not an op of the graph"};
 constexpr LeftReason kOnlyBeginning{
-    "only the beginning of its name is in the graph"};
+    "the graph has only the beginning of its name"};
 constexpr LeftReason kNoNode{"the graph names no FX node for it",
                              /*is_expected=*/true};
 constexpr LeftReason kNodeMissing{"the FX node was not recorded"};
-constexpr LeftReason kNoInput{"no input of the FX node belongs to it"};
+constexpr LeftReason kNoInput{"no input of the FX node corresponds to it"};
 constexpr LeftReason kNoOutput{"the graph names no FX tensor for it",
                                /*is_expected=*/true};
 constexpr LeftReason kFused{"inside a fused op", /*is_expected=*/true};
 constexpr LeftReason kOpMissing{"its GE op was not recorded"};
-constexpr LeftReason kNoTensor{"no tensor of its GE op belongs to it"};
+constexpr LeftReason kNoTensor{"no tensor of its GE op corresponds to it"};
 constexpr LeftReason kScalar{"a scalar, which a GE op may have as an attribute",
                              /*is_expected=*/true};
 constexpr LeftReason kNoText{kNoTextReason};
-constexpr LeftReason kNoFxGraph{"its FX graph is not known"};
+constexpr LeftReason kNoFxGraph{"its FX graph is unknown"};
 constexpr LeftReason kNoOp{"the graph names no GE op for it"};
 
 std::optional<size_t> FindTensor(const OpFacts& op, Io io, size_t index) {
@@ -455,10 +455,10 @@ absl::StatusOr<Mapping> MatchGeWithFx(const RunFacts& golden,
   MappingBuilder builder(golden, target);
   const std::vector<GeGraph> graphs = GraphsOf(target, builder);
   if (graphs.empty()) {
-    return MakeStatus(absl::StatusCode::kNotFound,
-                      "run {} has no graph: no attachment is called "
-                      "dynamo_original_graph_*.txt",
-                      target.run);
+    return MakeStatus(
+        absl::StatusCode::kNotFound,
+        "run {} has no graph: it has no attachment dynamo_original_graph_*.txt",
+        target.run);
   }
   const std::vector<Model> fx = ModelsOf(golden);
   const std::vector<Model> ge = ModelsOf(target);

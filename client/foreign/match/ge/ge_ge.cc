@@ -23,24 +23,26 @@ using Strings = std::vector<std::string_view>;
 constexpr std::string_view kSameName = "ops of the same name";
 constexpr LeftReason kConversion{kConversionReason, /*is_expected=*/true};
 constexpr LeftReason kNoCounterpart{
-    "the golden run has no op of its name or of its parts"};
+    "the golden run has no op with its name or with the names of its parts"};
 constexpr std::string_view kPartMissing =
     "the golden run lacks the op that is fused into it";
 constexpr LeftReason kTargetPartMissing{
     "the target run lacks the op that is fused into it"};
 constexpr LeftReason kNoGraph{
-    "no graph says what the ops in it take from outside", /*is_expected=*/true};
-constexpr LeftReason kOtherInputs{
-    "the ops in it take other inputs than it has"};
-constexpr LeftReason kNoArgument{"no argument of the other op belongs to it"};
+    "no graph shows which inputs from outside its ops have",
+    /*is_expected=*/true};
+constexpr LeftReason kOtherInputs{"its ops have other inputs than it has"};
+constexpr LeftReason kNoArgument{
+    "no argument of the other op corresponds to it"};
 constexpr LeftReason kFused{"inside a fused op", /*is_expected=*/true};
-constexpr LeftReason kNoModel{"its golden model is not known"};
+constexpr LeftReason kNoModel{"its golden model is unknown"};
 constexpr LeftReason kNoText{kNoTextReason};
 constexpr LeftReason kNoTarget{"the target run has no such op"};
-constexpr LeftReason kNoOtherSide{"its other side was not recorded"};
-constexpr std::string_view kSelf = "its input beside its output";
+constexpr LeftReason kNoOtherSide{"its counterpart was not recorded"};
+constexpr std::string_view kSelf = "its input next to its output";
 constexpr LeftReason kNoConversion{
-    "only what GE put in is compared with itself", /*is_expected=*/true};
+    "only ops inserted by GE are compared with themselves",
+    /*is_expected=*/true};
 
 // An external input of a part.
 struct OuterInput {
@@ -396,7 +398,7 @@ absl::StatusOr<Mapping> MatchGeWithGe(const RunFacts& golden,
   if (graphs.empty()) graphs = GraphsOf(golden, builder);
   if (graphs.empty()) {
     builder.Note(
-        "no run has a graph: of fused ops only the outputs are compared");
+        "no run has a graph, so only the outputs of fused ops are compared");
   }
   const std::vector<Model> goldens = ModelsOf(golden);
   const std::vector<Model> targets = ModelsOf(target);

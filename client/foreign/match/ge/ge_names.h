@@ -18,6 +18,6 @@ bool IsConversion(std::string_view op);
 
 // Why such an op has no counterpart in another run.
 inline constexpr std::string_view kConversionReason =
-    "GE put it in; compare the run with itself";
+    "inserted by GE; only comparable with the same run";
 
 }  // namespace msitd::match

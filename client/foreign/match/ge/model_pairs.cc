@@ -66,8 +66,8 @@ void NoteUnknown(const std::vector<Model>& models,
     names += models[i].prefix.empty() ? "the only one" : models[i].prefix;
   }
   if (count == 0) return;
-  builder.Note(fmt::format("{} of {} models of GE: {} is not known ({}{})",
-                           count, models.size(), what, names,
+  builder.Note(fmt::format("{} of {} models of GE: {} is unknown ({}{})", count,
+                           models.size(), what, names,
                            count > kExamplesMax ? ", ..." : ""));
 }
 

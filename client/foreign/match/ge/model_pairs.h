@@ -15,7 +15,7 @@ namespace msitd::match {
 
 // The reason for the ops of a model if AssignGraphs has no text for it.
 inline constexpr std::string_view kNoTextReason =
-    "the text of its graph is not known";
+    "the text of its graph is unknown";
 
 // Chooses the text of each model: the one with its number. If one of the two
 // has no number, the text is the one at its position if neither has a number

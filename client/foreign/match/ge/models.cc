@@ -151,7 +151,7 @@ std::vector<GeGraph> GraphsOf(const RunFacts& run, MappingBuilder& builder) {
   for (size_t i = 0; i < files.size(); ++i) {
     GraphText text = ParseGraphText(files[i].file->text);
     if (!text.problem.ok()) {
-      builder.Note(fmt::format("{}: {}; {} ops before that count",
+      builder.Note(fmt::format("{}: {}; the {} ops before it are used",
                                files[i].file->name, Message(text.problem),
                                text.graph.ops.size()));
     }

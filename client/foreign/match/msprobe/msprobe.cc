@@ -23,19 +23,17 @@
 namespace msitd::match {
 namespace {
 
-constexpr std::string_view kByData = "the data mapping says so";
-constexpr std::string_view kByCell = "the cell mapping says so";
-constexpr std::string_view kByApi = "the API mapping says so";
-constexpr std::string_view kByLayer = "the same place in the layers";
+constexpr std::string_view kByData = "stated in the data mapping";
+constexpr std::string_view kByCell = "stated in the cell mapping";
+constexpr std::string_view kByApi = "stated in the API mapping";
+constexpr std::string_view kByLayer = "the same position in the layers";
 constexpr std::string_view kByName = "the same name";
 constexpr std::string_view kByOtherName = "its name in the other framework";
 
-constexpr LeftReason kGoldenAlone = {"no target tensor belongs to it"};
-constexpr LeftReason kTargetAlone = {
-    "the golden run has none that belongs to "
-    "it"};
+constexpr LeftReason kGoldenAlone = {"no target tensor corresponds to it"};
+constexpr LeftReason kTargetAlone = {"no golden tensor corresponds to it"};
 constexpr LeftReason kNoArgument = {"the golden call has no such argument"};
-constexpr LeftReason kNotInApi = {"the API mapping leaves it out", true};
+constexpr LeftReason kNotInApi = {"not in the API mapping", true};
 
 constexpr LeftReason kIgnored = {ask::kIgnoredReason, true};
 
@@ -109,8 +107,8 @@ class Idle {
   std::vector<std::string> names_;
 };
 
-constexpr std::string_view kNoTarget = "name nothing that the target run has";
-constexpr std::string_view kNoGolden = "name nothing that the golden run has";
+constexpr std::string_view kNoTarget = "name no tensor of the target run";
+constexpr std::string_view kNoGolden = "name no tensor of the golden run";
 
 // An index of the ops of a run.
 class Ops {
@@ -191,8 +189,7 @@ class MsprobeMatcher {
     }
     if (count.tensors == 0) return;
     builder_.Note(fmt::format(
-        "{} tensors are ignored{}, receive buffers and scratch: "
-        "{}{}",
+        "{} tensors are ignored{} (receive buffers and scratch memory): {}{}",
         count.tensors, RecordsText(count.tensors, count.records),
         fmt::join(names, ", "), names.size() == kExamplesMax ? ", ..." : ""));
   }
@@ -277,7 +274,7 @@ class MsprobeMatcher {
     if (layers.target_left + layers.golden_left > 0) {
       builder_.Note(
           fmt::format("{} calls of the target run and {} of the golden run "
-                      "have no counterpart at their place in the layers",
+                      "have no counterpart at their position in the layers",
                       layers.target_left, layers.golden_left));
     }
     Idle idle;
@@ -295,8 +292,8 @@ class MsprobeMatcher {
           });
       if (!has_tree) {
         builder_.Note(
-            fmt::format("run {} has no {}: only its modules have a "
-                        "place in the layers",
+            fmt::format("run {} has no {}, so only its modules have a position "
+                        "in the layers",
                         run->run, kMsprobeConstructFile));
       }
     }

@@ -121,18 +121,17 @@ class Construct {
       MSITD_RETURN_IF_ERROR(CheckJson(file.name, file.text));
       const Json tree = Json::parse(file.text);
       if (!tree.is_object()) {
-        return MakeStatus(absl::StatusCode::kInvalidArgument, "{} is no object",
-                          file.name);
+        return MakeStatus(absl::StatusCode::kInvalidArgument,
+                          "{} is not an object", file.name);
       }
       const auto unlike = out.Add(tree, file);
       if (!unlike.has_value()) continue;
-      return MakeStatus(
-          absl::StatusCode::kInvalidArgument,
-          "run {}: {} of {} and of {} differ in where \"{}\" is, but a layer "
-          "mapping is for all ranks and tokens: compare runs that have one of "
-          "these",
-          run.run, file.name, TextOf(*unlike->file), TextOf(file),
-          unlike->entry);
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "run {}: {} of {} and of {} have \"{}\" at different "
+                        "positions, but a layer mapping applies to all ranks "
+                        "and tokens: compare runs that have one of these",
+                        run.run, file.name, TextOf(*unlike->file), TextOf(file),
+                        unlike->entry);
     }
     return out;
   }

@@ -53,7 +53,7 @@ absl::StatusOr<names::MsprobeKey> ParseLeaf(const YamlValue& value,
       key->index.size() <= kIndexBytesMax) {
     return *std::move(key);
   }
-  return Refused(value, "\"{}\" is no name of a tensor of msprobe", name);
+  return Refused(value, "\"{}\" is not a name of a tensor of msprobe", name);
 }
 
 absl::Status ReadName(const YamlValue& api, std::string_view key,
@@ -72,17 +72,17 @@ absl::Status ReadArguments(const YamlValue& api, const std::string& what,
   if (target == nullptr && golden == nullptr) return absl::OkStatus();
   if (target == nullptr || golden == nullptr ||
       target->items.size() != golden->items.size()) {
-    return Refused(api, "ms_{} and pt_{} are not as many", what, what);
+    return Refused(api, "ms_{} and pt_{} have different lengths", what, what);
   }
   out.is_given = true;
   for (const YamlValue* const list : {target, golden}) {
     if (list->kind == YamlValue::Kind::kMap ||
         list->kind == YamlValue::Kind::kScalar) {
-      return Refused(*list, "{} is no list", what);
+      return Refused(*list, "{} is not a list", what);
     }
     for (const YamlValue& item : list->items) {
       if (item.kind != YamlValue::Kind::kScalar) {
-        return Refused(item, "an argument of {} is no number or name", what);
+        return Refused(item, "an argument of {} is not a number or name", what);
       }
     }
   }
@@ -99,7 +99,7 @@ absl::Status ReadArguments(const YamlValue& api, const std::string& what,
 
 absl::Status ReadApi(const YamlValue& api, MsprobeMapping& out) {
   if (api.kind != YamlValue::Kind::kMap) {
-    return Refused(api, "is no entry with ms_api and pt_api");
+    return Refused(api, "is not an entry with ms_api and pt_api");
   }
   constexpr std::string_view kKeys[] = {"ms_api",
                                         "pt_api",
@@ -113,7 +113,7 @@ absl::Status ReadApi(const YamlValue& api, MsprobeMapping& out) {
                                         "pt_parameters_grad"};
   for (const std::string& key : api.keys) {
     if (std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys)) {
-      return Refused(api, "\"{}\" is not known", key);
+      return Refused(api, "\"{}\" is unknown", key);
     }
   }
   MsprobeMapping::Apis made;
@@ -122,7 +122,7 @@ absl::Status ReadApi(const YamlValue& api, MsprobeMapping& out) {
   const bool is_twice = std::any_of(
       out.apis.begin(), out.apis.end(),
       [&made](const auto& other) { return other.target == made.target; });
-  if (is_twice) return Refused(api, "\"{}\" is there twice", made.target);
+  if (is_twice) return Refused(api, "\"{}\" appears twice", made.target);
   MSITD_RETURN_IF_ERROR(ReadArguments(api, "args", made.inputs));
   MSITD_RETURN_IF_ERROR(ReadArguments(api, "outputs", made.outputs));
   MSITD_RETURN_IF_ERROR(ReadArguments(api, "parameters", made.parameters));
@@ -142,7 +142,7 @@ absl::Status ReadIgnored(const std::string& op, const YamlValue& api,
     const YamlValue& list = api.items[i];
     if ((!is_input && api.keys[i] != "output") ||
         list.kind != YamlValue::Kind::kList) {
-      return Refused(list, "{}: \"{}\" is no list of input or output", op,
+      return Refused(list, "{}: \"{}\" is not a list of input or output", op,
                      api.keys[i]);
     }
     for (const YamlValue& index : list.items) {

@@ -436,8 +436,8 @@ absl::StatusOr<OpMapping> ParseOpMapping(std::string_view text) {
   const Json json = Json::parse(text);
   const auto invalid = [](std::string_view key) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{}: \"{}\" is not a type with a type or a list of "
-                      "them, of letters, digits and _",
+                      "{}: \"{}\" does not map a type to a type or a list of "
+                      "types of letters, digits and _",
                       kOpMappingFile, key);
   };
   if (!json.is_object()) return invalid("");

@@ -191,7 +191,7 @@ absl::StatusOr<ModuleTree> ParseModelTree(std::string_view file,
   const Json json = Json::parse(text);
   if (!json.is_object() || TextAt(json, "name").empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{}: is no tree of modules", file);
+                      "{}: is not a tree of modules", file);
   }
   ModuleTree out;
   out[0] = TorchNode(json);
@@ -211,8 +211,8 @@ absl::StatusOr<ModuleTree> ParseTopology(std::string_view file,
   MSITD_RETURN_IF_ERROR(CheckJson(file, text));
   const Json json = Json::parse(text);
   if (!json.is_object() || ListAt(json, "nodes") == nullptr) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument, "{}: is no topology",
-                      file);
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "{}: is not a topology", file);
   }
   ModuleTree out;
   out[0].name = "root";

@@ -27,11 +27,10 @@ constexpr std::string_view kBefore = ".before";
 // The prefix of the ops of a warm-up.
 constexpr std::string_view kWarmUp = "warmup/";
 
-constexpr std::string_view kLikeness = "modules of the same place or name";
-constexpr LeftReason kNoRule{"no rule knows what it is", /*is_expected=*/true};
+constexpr std::string_view kLikeness = "modules of the same position or name";
+constexpr LeftReason kNoRule{"no rule applies to it", /*is_expected=*/true};
 constexpr LeftReason kOtherSize{"no tensor of the other model has its size"};
-constexpr LeftReason kNotRecorded{
-    "what it is in the other model was not recorded"};
+constexpr LeftReason kNotRecorded{"its counterpart was not recorded"};
 
 bool IsTopologyName(std::string_view file) {
   return file.starts_with(kTopologies) && file.ends_with(".json");

@@ -19,10 +19,10 @@ namespace msitd::match {
 namespace {
 
 constexpr std::string_view kSameName = "the same name";
-constexpr std::string_view kSamePlace = "modules of the same place";
-constexpr LeftReason kNoPlace{"the other model has no module at its place"};
+constexpr std::string_view kSamePlace = "modules of the same position";
+constexpr LeftReason kNoPlace{"the other model has no module at its position"};
 constexpr LeftReason kNoTensor{"its module in the other model lacks it"};
-constexpr LeftReason kOtherSize{"it has another size in the other model"};
+constexpr LeftReason kOtherSize{"it has a different size in the other model"};
 
 using OpNumbers = std::unordered_map<std::string_view, size_t>;
 

@@ -132,7 +132,7 @@ void FxTree::Visit(const std::string& path, Listing* listing) {
   AddProblems(std::move(listing->problems));
   for (const std::string& file : listing->files) {
     AddProblem(root().PathOf(JoinPath(path, file)),
-               absl::InvalidArgumentError("not a dump by its name"));
+               absl::InvalidArgumentError("its name is not that of a dump"));
   }
 }
 
@@ -227,7 +227,7 @@ void FxTree::ListFolder(size_t number) {
     auto name = ParseFxFileName(file);
     if (!name.has_value()) {
       AddProblem(root().PathOf(JoinPath(folder.path, file)),
-                 absl::InvalidArgumentError("not a dump by its name"));
+                 absl::InvalidArgumentError("its name is not that of a dump"));
       continue;
     }
     name->op = JoinPath(folder.prefix, name->op);
@@ -249,9 +249,9 @@ void FxTree::DropConverted() {
       kept.push_back(std::move(item));
       continue;
     }
-    AddProblem(PathOf(item), absl::AlreadyExistsError(
-                                 "the dump that it was made of lies beside "
-                                 "it"));
+    AddProblem(PathOf(item),
+               absl::AlreadyExistsError(
+                   "the dump that it was made from is next to it"));
   }
   items_ = std::move(kept);
 }

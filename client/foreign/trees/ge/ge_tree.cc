@@ -144,7 +144,7 @@ void GeTree::Visit(const std::string& path, Listing* listing) {
       continue;
     } else if (!has_dumps && file != kLongNamesFile) {
       AddProblem(root().PathOf(relative),
-                 absl::InvalidArgumentError("not a dump by its name"));
+                 absl::InvalidArgumentError("its name is not that of a dump"));
     }
   }
   if (has_dumps) {
@@ -224,12 +224,11 @@ void GeTree::CheckPlaces() {
         &folder);
     const std::string& time = other->second->place.time;
     if (!is_new && mixed.emplace(time, place.time).second) {
-      AddProblem(
-          root().PathOf(folder.path),
-          MakeStatus(absl::StatusCode::kAlreadyExists,
-                     "another dump of the same tokens lies in {}: ops of both "
-                     "are calls of one",
-                     root().PathOf(other->second->path)));
+      AddProblem(root().PathOf(folder.path),
+                 MakeStatus(absl::StatusCode::kAlreadyExists,
+                            "another dump of the same tokens is in {}: ops of "
+                            "both become calls of one op",
+                            root().PathOf(other->second->path)));
     }
   }
 }
@@ -329,7 +328,7 @@ void GeTree::ListFolder(size_t number) {
     AddProblem(root().PathOf(JoinPath(folder.path, file)),
                absl::InvalidArgumentError(
                    is_number ? "mapping.csv has no name of a dump for it"
-                             : "not a dump by its name"));
+                             : "its name is not that of a dump"));
   }
 }
 
@@ -357,7 +356,7 @@ void GeTree::DropConverted() {
         order(kept.back(), item) == 0) {
       AddProblem(root().PathOf(JoinPath(folders_[item.folder].path, item.file)),
                  absl::AlreadyExistsError(
-                     "the dump that it was made of lies beside it"));
+                     "the dump that it was made from is next to it"));
       continue;
     }
     kept.push_back(std::move(item));

@@ -126,7 +126,7 @@ absl::StatusOr<JsonToken> JsonReader::ReadValue(int first) {
 absl::StatusOr<JsonToken> JsonReader::Open(char bracket) {
   if (open_.size() == kJsonDepthMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "more than {} objects and arrays lie in each other",
+                      "more than {} objects and arrays are nested",
                       kJsonDepthMax);
   }
   open_.push_back(bracket);
@@ -157,7 +157,7 @@ absl::StatusOr<JsonToken> JsonReader::ReadKey() {
 absl::StatusOr<JsonToken> JsonReader::ReadWord(std::string_view word,
                                                JsonToken token) {
   for (const char letter : word) {
-    if (Take() != letter) return Refuse("a word is not known");
+    if (Take() != letter) return Refuse("a word is unknown");
   }
   ExpectNext();
   return token;
@@ -200,7 +200,7 @@ absl::Status JsonReader::ReadString() {
   for (;;) {
     const int byte = Take();
     if (byte == '"') break;
-    if (byte == kNoByte) return Refuse("it ends inside of a string");
+    if (byte == kNoByte) return Refuse("it ends inside a string");
     if (byte < 0x20) return Refuse("a string has a control character");
     if (byte == '\\') {
       MSITD_RETURN_IF_ERROR(ReadEscape());
@@ -219,7 +219,7 @@ absl::Status JsonReader::ReadEscape() {
   if (byte == 'u') return ReadUnit();
   const size_t place =
       byte == kNoByte ? kEscapes.npos : kEscapes.find(static_cast<char>(byte));
-  if (place == kEscapes.npos) return Refuse("an escape is not known");
+  if (place == kEscapes.npos) return Refuse("an escape sequence is unknown");
   return Append(static_cast<unsigned char>(kMeanings[place]));
 }
 
@@ -231,7 +231,8 @@ absl::Status JsonReader::ReadHex(uint32_t& unit) {
     if (byte >= 'A' && byte <= 'F') byte += 'a' - 'A';
     const size_t digit =
         byte == kNoByte ? kDigits.npos : kDigits.find(static_cast<char>(byte));
-    if (digit == kDigits.npos) return Refuse("an escape lacks a digit");
+    if (digit == kDigits.npos)
+      return Refuse("an escape sequence lacks a digit");
     unit = unit << 4 | static_cast<uint32_t>(digit);
   }
   return absl::OkStatus();
@@ -266,7 +267,7 @@ absl::Status JsonReader::ReadUnit() {
   }
   if (text_.size() <= kJsonTextBytesMax) return absl::OkStatus();
   return MakeStatus(absl::StatusCode::kResourceExhausted,
-                    "a text is longer than {} bytes", kJsonTextBytesMax);
+                    "a string is longer than {} bytes", kJsonTextBytesMax);
 }
 
 void JsonReader::ExpectNext() {
@@ -306,7 +307,7 @@ int JsonReader::TakeBehindBlanks() {
 absl::Status JsonReader::Append(int byte) {
   if (text_.size() >= kJsonTextBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "a text is longer than {} bytes", kJsonTextBytesMax);
+                      "a string is longer than {} bytes", kJsonTextBytesMax);
   }
   text_.push_back(static_cast<char>(byte));
   return absl::OkStatus();
@@ -314,7 +315,7 @@ absl::Status JsonReader::Append(int byte) {
 
 absl::Status JsonReader::Refuse(std::string_view why) const {
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "no JSON at byte {}: {}", buffer_begin_ + buffer_next_,
+                    "invalid JSON at byte {}: {}", buffer_begin_ + buffer_next_,
                     why);
 }
 

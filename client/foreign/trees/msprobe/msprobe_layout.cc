@@ -95,7 +95,7 @@ class Finder {
       if (const auto step = ParseStepName(name)) {
         Step(folder_.List(name), name, *step);
       } else {
-        NoDump(name, "it is no folder of a step");
+        NoDump(name, "it is not the folder of a step");
       }
     }
   }
@@ -106,7 +106,7 @@ class Finder {
       if (const auto rank = ParseRankName(name)) {
         found_.push_back({*rank, step, JoinPath(path, name)});
       } else {
-        NoDump(JoinPath(path, name), "it is no folder of a rank");
+        NoDump(JoinPath(path, name), "it is not the folder of a rank");
       }
     }
   }
@@ -154,7 +154,7 @@ class Finder {
       layout_.problems.push_back(
           {folder_.PathOf(""),
            MakeStatus(absl::StatusCode::kFailedPrecondition,
-                      "proc{} does not say its rank: it is taken as {}",
+                      "proc{} does not specify its rank, so rank {} is used",
                       process, rank)});
     }
     for (Found& found : found_) {

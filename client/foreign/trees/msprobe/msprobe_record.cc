@@ -169,11 +169,11 @@ MsprobeLeaves LeavesOfMsprobe(std::string_view entry, const JsonValue& record) {
   Walk walk(entry, out);
   const auto kind = names::MsprobeEntryOf(entry);
   if (!kind) {
-    walk.Refuse("it is no name of a record");
+    walk.Refuse("it is not the name of a record");
   } else if (*kind == MsprobeEntry::kDebug) {
     walk.Whole(record);
   } else if (!record.IsObject()) {
-    walk.Refuse("it is no object");
+    walk.Refuse("it is not an object");
   } else if (*kind == MsprobeEntry::kGradients) {
     walk.Gradients(record);
   } else {
@@ -182,7 +182,7 @@ MsprobeLeaves LeavesOfMsprobe(std::string_view entry, const JsonValue& record) {
       if (part) {
         walk.Part(*part, record.items[i]);
       } else if (!IsMark(record.keys[i])) {
-        walk.Refuse("{} is no part of a record", ReprOfText(record.keys[i]));
+        walk.Refuse("{} is not a part of a record", ReprOfText(record.keys[i]));
       }
     }
   }

@@ -45,7 +45,7 @@ absl::Status MsprobeStacks::Read(const formats::ByteSource& file) {
   JsonReader reader(file);
   MSITD_ASSIGN_OR_RETURN(JsonToken token, reader.Next());
   if (token != JsonToken::kObjectBegin) {
-    return absl::InvalidArgumentError("it is no object");
+    return absl::InvalidArgumentError("it is not an object");
   }
   for (;;) {
     MSITD_ASSIGN_OR_RETURN(token, reader.Next());

@@ -75,7 +75,7 @@ class RecordReader {
   absl::Status FindData() {
     MSITD_ASSIGN_OR_RETURN(JsonToken token, reader_.Next());
     if (token != JsonToken::kObjectBegin) {
-      return absl::InvalidArgumentError("it is no object");
+      return absl::InvalidArgumentError("it is not an object");
     }
     for (;;) {
       MSITD_ASSIGN_OR_RETURN(token, reader_.Next());
@@ -92,7 +92,7 @@ class RecordReader {
       MSITD_RETURN_IF_ERROR(reader_.LeaveTo(1));
     }
     if (token != JsonToken::kObjectBegin) {
-      return absl::InvalidArgumentError("its data are no object");
+      return absl::InvalidArgumentError("its data is not an object");
     }
     is_in_data_ = true;
     return absl::OkStatus();
@@ -178,8 +178,8 @@ class MsprobeTree final : public TreeBase {
     for (const std::string& name : listing.folders) {
       if (name != names::kMsprobeTensors) {
         AddProblem(PathIn(name),
-                   absl::InvalidArgumentError("not a dump: it is no folder of "
-                                              "tensors"));
+                   absl::InvalidArgumentError(
+                       "not a dump: it is not a folder of tensors"));
         continue;
       }
       Listing tensors = root().List(JoinPath(path_, name));
@@ -217,13 +217,13 @@ class MsprobeTree final : public TreeBase {
     MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(path));
     if (file->size() > kDocumentBytesMax) {
       return MakeStatus(absl::StatusCode::kResourceExhausted,
-                        "it has {} bytes, too many for a document: more than "
-                        "{}. Its entries come nevertheless",
+                        "it has {} bytes, more than the maximum of {} for a "
+                        "document. Its entries are imported anyway",
                         file->size(), kDocumentBytesMax);
     }
     MSITD_ASSIGN_OR_RETURN(std::string text, file->ReadText(0, file->size()));
     if (!IsValidUtf8(text)) {
-      return absl::InvalidArgumentError("it is no document: not UTF-8");
+      return absl::InvalidArgumentError("it is not a document: not UTF-8");
     }
     return text;
   }
@@ -276,7 +276,7 @@ class MsprobeTree final : public TreeBase {
     } else if (seen_.size() == kMsprobeRecordsMax) {
       AddProblem(record_path_,
                  MakeStatus(absl::StatusCode::kResourceExhausted,
-                            "{}: no more than {} records are read", name,
+                            "{}: only the first {} records are read", name,
                             kMsprobeRecordsMax));
       records_ = nullptr;
     } else if (!seen_.insert(name).second) {
@@ -298,9 +298,10 @@ class MsprobeTree final : public TreeBase {
     for (MsprobeLeaf& leaf : found.leaves) {
       const auto key = KeyOfMsprobe(leaf.name);
       if (!key || !taken.emplace(key->io, key->index).second) {
-        AddProblem(record_path_, MakeStatus(absl::StatusCode::kInvalidArgument,
-                                            "{}: it has no name of its own",
-                                            MsprobeFileName(leaf.name)));
+        AddProblem(record_path_,
+                   MakeStatus(absl::StatusCode::kInvalidArgument,
+                              "{}: its name is invalid or not unique",
+                              MsprobeFileName(leaf.name)));
         continue;
       }
       TreeEntry entry;
@@ -328,8 +329,8 @@ class MsprobeTree final : public TreeBase {
         entry.file = path;
         return;
       }
-      AddProblem(path, absl::NotFoundError("an entry names it, but it is not "
-                                           "there"));
+      AddProblem(path, absl::NotFoundError(
+                           "an entry names it, but it does not exist"));
     }
     entry.kind = leaf.kind;
     entry.text = std::move(leaf.text);

@@ -62,7 +62,7 @@ class MsitLayout final : public Layout {
       return absl::OkStatus();
     }
     if (IsValue(kind)) {
-      context_.AddProblem(record, "msit has no place for values");
+      context_.AddProblem(record, "msit cannot store values");
       return absl::OkStatus();
     }
     const bool is_more = pending_.has_value() && IsSameOp(*pending_, record) &&

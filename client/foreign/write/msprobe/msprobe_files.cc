@@ -135,7 +135,7 @@ class Handler final : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t /*position*/, const std::string& /*token*/,
                    const nlohmann::detail::exception& /*error*/) override {
-    return Refuse("it is no JSON");
+    return Refuse("it is not valid JSON");
   }
 
  private:
@@ -162,7 +162,7 @@ class Handler final : public nlohmann::json_sax<Json> {
   }
 
   bool Open(bool is_list) {
-    if (open_.size() == kDepthMax) return Refuse("too deep");
+    if (open_.size() == kDepthMax) return Refuse("nested too deep");
     Item();
     open_.emplace_back().is_list = is_list;
     return true;

@@ -270,7 +270,7 @@ class MsprobeLayout final : public Layout {
     for (const auto& [name, document] : documents_) {
       if (!IsLegal(document)) {
         context_.AddProblem(document.record,
-                            "it has NaN or Infinity, which are no legal JSON");
+                            "it has NaN or Infinity, which are not valid JSON");
         continue;
       }
       const absl::Status status =

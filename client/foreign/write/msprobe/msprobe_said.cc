@@ -77,7 +77,7 @@ template <typename F>
 absl::Status ForEachMember(JsonReader& reader, F take) {
   MSITD_ASSIGN_OR_RETURN(JsonToken token, reader.Next());
   if (token != JsonToken::kObjectBegin) {
-    return absl::InvalidArgumentError("it is no object");
+    return absl::InvalidArgumentError("it is not an object");
   }
   for (;;) {
     MSITD_ASSIGN_OR_RETURN(token, reader.Next());

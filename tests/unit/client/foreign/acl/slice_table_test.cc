@@ -107,7 +107,7 @@ TEST_F(SliceTableTest, FileWithoutRoomIsLostAsAWhole) {
   const std::string half(kMemoryBytes / 2, 'x');
   Put("a", {}, half, false);
   Put("b", {}, half, false);
-  EXPECT_THAT(lost_, ElementsAre(HasSubstr("b: there was no memory left")));
+  EXPECT_THAT(lost_, ElementsAre(HasSubstr("b: there was not enough memory")));
   // The memory of the lost file is free again.
   Put("a", {}, "end", true);
   EXPECT_EQ(Next(), "a=" + half + "end");

@@ -243,7 +243,7 @@ TEST_F(ImportJobTest, StatisticsOfAFileBecomeRecords) {
     EXPECT_EQ(job_->counts().file_count, 2);
     ASSERT_EQ(job_->problems().count(), 1);
     EXPECT_EQ(job_->problems().listed()[0].reason,
-              "output 0: its statistics are of an unknown type NEW");
+              "output 0: its statistics have an unknown type NEW");
   }
   const auto arrived = Arrivals();
   ASSERT_EQ(arrived.size(), 2u);
@@ -382,7 +382,7 @@ TEST_F(ImportJobTest, TensorsOfOneFileWithOneNameAreAProblem) {
     ASSERT_EQ(job_->problems().count(), 1);
     EXPECT_EQ(job_->problems().listed()[0].file, ge.file);
     EXPECT_EQ(job_->problems().listed()[0].reason,
-              "input 1: the file has another one");
+              "input 1: the file contains another tensor");
   }
 }
 

@@ -118,7 +118,7 @@ TEST(AtbFileTest, DescriptionsHaveNoElements) {
   const Read read = ReadOne(HeadOf("27", "4,8", "2", 0));
   EXPECT_EQ(read.status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Message(read.status),
-            "the file has its description alone, not its elements");
+            "the file has only its description, not its elements");
   // They are read as statistics without values.
   EXPECT_TRUE(read.tensor.is_statistics);
   EXPECT_EQ(read.tensor.dtype, DType::kBfloat16);

@@ -235,7 +235,7 @@ TEST(MatchTest, ATargetOfTwoGoldensHasTheFirst) {
                           "=B.output.0"));
   EXPECT_EQ(mapping.pair_count, 2u);
   EXPECT_THAT(LeftOf(mapping),
-              ElementsAre("golden 1: what it belongs to has another already"));
+              ElementsAre("golden 1: its counterpart already has another one"));
 }
 
 TEST(MatchTest, NamesAreReadAsTheyAreWritten) {

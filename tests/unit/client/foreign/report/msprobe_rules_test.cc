@@ -103,16 +103,17 @@ TEST(MsprobeRulesTest, WhatIsNoRuleIsRefusedWithItsLine) {
     return std::string(Message(rules.status()));
   };
   EXPECT_THAT(error("red:\n  ratio: {}\n"),
-              HasSubstr("line 2: \"red.ratio\" is no rule"));
+              HasSubstr("line 2: \"red.ratio\" is not a rule"));
   EXPECT_THAT(error("result: {ratio_drop: {output_below: 10%}}"),
-              HasSubstr("result.ratio_drop.output_below is no number"));
+              HasSubstr("result.ratio_drop.output_below is not a number"));
   EXPECT_THAT(error("red: {difference: {above: nan}}"),
               HasSubstr("is no number"));
   EXPECT_THAT(error("red: {difference: {above: [1]}}"),
               HasSubstr("is no number"));
-  EXPECT_THAT(error("result: {ignored: to}"), HasSubstr("is no list"));
-  EXPECT_THAT(error("result: {ignored: [[to]]}"), HasSubstr("is no name"));
-  EXPECT_THAT(error("result: 1"), HasSubstr("\"result\" is no rule"));
+  EXPECT_THAT(error("result: {ignored: to}"), HasSubstr("is not a list"));
+  EXPECT_THAT(error("result: {ignored: [[to]]}"),
+              HasSubstr("has an element that is not a name"));
+  EXPECT_THAT(error("result: 1"), HasSubstr("\"result\" is not a rule"));
   EXPECT_THAT(error("- a"), HasSubstr("no rule"));
 }
 

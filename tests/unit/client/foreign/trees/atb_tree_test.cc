@@ -192,7 +192,7 @@ TEST(AtbTreeTest, FilesWithoutNodesAreNoGraphs) {
   EXPECT_THAT(OpsOf(*tree),
               ElementsAre("0 0_WordEmbedding", "1 0_WordEmbedding"));
   EXPECT_THAT(Problems(*tree, made),
-              ElementsAre(HasSubstr("c.json: it is no topology")));
+              ElementsAre(HasSubstr("c.json: it is not a topology")));
 }
 
 TEST(AtbTreeTest, ProcessesHaveGraphsOfTheirOwn) {

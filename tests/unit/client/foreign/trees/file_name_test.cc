@@ -137,16 +137,16 @@ TEST(LongNamesTest, LinesThatAreNoneHaveAReason) {
     std::string line;
     const char* reason;
   } kCases[] = {
-      {"hash,name", "line 2: it is no number with a name"},
-      {"12", "line 2: it is no number with a name"},
-      {",x", "line 2: it is no number with a name"},
-      {"12,", "line 2: its name is none of a file"},
-      {"12,../../secret", "line 2: its name is none of a file"},
-      {std::string("12,a\0b", 6), "line 2: its name is none of a file"},
-      {"12,\xff", "line 2: its name is none of a file"},
+      {"hash,name", "line 2: it is not a number with a name"},
+      {"12", "line 2: it is not a number with a name"},
+      {",x", "line 2: it is not a number with a name"},
+      {"12,", "line 2: its name is not valid for a file"},
+      {"12,../../secret", "line 2: its name is not valid for a file"},
+      {std::string("12,a\0b", 6), "line 2: its name is not valid for a file"},
+      {"12,\xff", "line 2: its name is not valid for a file"},
       {"12," + std::string(kLongNameBytesMax + 1, 'a'),
-       "line 2: its name is none of a file"},
-      {"1,other", "line 2: its number has another name before"},
+       "line 2: its name is not valid for a file"},
+      {"1,other", "line 2: its number already has another name"},
   };
   for (const auto& [line, reason] : kCases) {
     std::vector<absl::Status> problems;

@@ -127,8 +127,9 @@ TEST(FilesTreeTest, AFileWithoutTensorsIsAProblem) {
   const auto tree = made.Open();
   ASSERT_NE(tree, nullptr);
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 - 0 a#0"));
-  EXPECT_THAT(Problems(*tree, made),
-              ElementsAre("notes.txt: it is no kind of file that msitd reads"));
+  EXPECT_THAT(
+      Problems(*tree, made),
+      ElementsAre("notes.txt: it is not a kind of file that msitd can read"));
   EXPECT_THAT(tree->TakeProblems(), IsEmpty());
 }
 

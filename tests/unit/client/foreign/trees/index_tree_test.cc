@@ -94,7 +94,7 @@ TEST(IndexTreeTest, WhatCannotBeReadIsAProblem) {
       ElementsAre(HasSubstr("line 2: it is not an object"), HasSubstr("line 3"),
                   HasSubstr("line 5: it has no valid \"rank\""),
                   HasSubstr("line 6"),
-                  HasSubstr("output 0 of lost: the export lacks it: gone"),
+                  HasSubstr("output 0 of lost: missing in the export: gone"),
                   HasSubstr("other.npy: it is not read: tensors.jsonl does "
                             "not name it")));
 }

@@ -54,8 +54,8 @@ TEST(TreeFolderTest, NoLinkLeadsOut) {
   EXPECT_EQ(listing.problems.size(), 5);
   const std::vector<std::string> reasons = Reasons(listing);
   EXPECT_THAT(reasons, ::testing::IsSupersetOf(
-                           {"folder: a link that leads out of the folder",
-                            "out: a link that leads out of the folder"}));
+                           {"folder: a link to a file outside of the folder",
+                            "out: a link to a file outside of the folder"}));
 }
 
 TEST(TreeFolderTest, AFolderWhoseNameBeginsAlikeIsOutside) {
@@ -66,7 +66,7 @@ TEST(TreeFolderTest, AFolderWhoseNameBeginsAlikeIsOutside) {
   const auto folder = TreeFolder::Open(made.path("x"));
   ASSERT_TRUE(folder.ok()) << folder.status();
   EXPECT_THAT(Reasons(folder->List("")),
-              ElementsAre("b: a link that leads out of the folder"));
+              ElementsAre("b: a link to a file outside of the folder"));
 }
 
 TEST(TreeFolderTest, WhatIsNoFileIsAProblem) {

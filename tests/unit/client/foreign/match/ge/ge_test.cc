@@ -97,8 +97,9 @@ TEST(GeFxTest, ArgumentsThatOneRunLacksAreMissing) {
                                             "Split.output.0=split-s.output.0"));
   EXPECT_THAT(
       LeftOf(mapping),
-      ElementsAre("target 1: no input of the FX node belongs to it (lacks)",
-                  "golden 2: no tensor of its GE op belongs to it (lacks)"));
+      ElementsAre(
+          "target 1: no input of the FX node corresponds to it (lacks)",
+          "golden 2: no tensor of its GE op corresponds to it (lacks)"));
 }
 
 // The FX nodes have inputs of 4 elements and of 1 element, and the GE ops have
@@ -119,7 +120,7 @@ TEST(GeFxTest, AnInputOfOneElementIsMissingIfTheOpLacksOne) {
                           .Build();
   EXPECT_THAT(
       LeftOf(Must(MatchGeWithFx(fx, ge, {}))),
-      ElementsAre("golden 1: no tensor of its GE op belongs to it (lacks)",
+      ElementsAre("golden 1: no tensor of its GE op corresponds to it (lacks)",
                   "golden 1: a scalar, which a GE op may have as an "
                   "attribute"));
 }
@@ -145,7 +146,7 @@ TEST(GeFxTest, AnInputOfOneElementIsMissingIfTheFusedOpLacksOne) {
                   "golden 2: inside a fused op"));
   EXPECT_THAT(
       left_of({4}),
-      ElementsAre("golden 2: no tensor of its GE op belongs to it (lacks)",
+      ElementsAre("golden 2: no tensor of its GE op corresponds to it (lacks)",
                   "golden 2: inside a fused op"));
 }
 
@@ -163,7 +164,7 @@ TEST(GeFxTest, ArgumentsThatAFusedOpLacksAreMissing) {
                   "=add-a.output.0", "=mul-m", "=relu-r.input.0"));
   EXPECT_THAT(
       LeftOf(mapping),
-      ElementsAre("golden 2: no tensor of its GE op belongs to it (lacks)",
+      ElementsAre("golden 2: no tensor of its GE op corresponds to it (lacks)",
                   "golden 5: inside a fused op"));
 }
 
@@ -208,11 +209,11 @@ TEST(GeFxTest, WhatHasNoNodeIsCountedWithItsReason) {
   EXPECT_EQ(mapping.pair_count, 0u);
   EXPECT_THAT(
       LeftOf(mapping),
-      IsSupersetOf({"target 2: GE put it in; compare the run with itself",
-                    "target 2: the graph names no FX node for it",
-                    "target 2: only the beginning of its name is in the graph "
-                    "(lacks)",
-                    "target 2: not an op of the graph (lacks)"}));
+      IsSupersetOf(
+          {"target 2: inserted by GE; only comparable with the same run",
+           "target 2: the graph names no FX node for it",
+           "target 2: the graph has only the beginning of its name (lacks)",
+           "target 2: not an op of the graph (lacks)"}));
 }
 
 TEST(GeFxTest, NodeThatWasNotRecordedIsLacking) {
@@ -387,10 +388,10 @@ TEST(GeGeTest, WhatAFusedGoldenOpOrItsPartsLackIsMissing) {
                              .Build();
   EXPECT_THAT(
       LeftOf(Must(MatchGeWithGe(fewer, Unfused().Build(), {}))),
-      ElementsAre("target 3: no argument of the other op belongs to it (lacks)",
-                  "target 4: inside a fused op",
-                  "golden 1: the ops in it take other inputs than it has "
-                  "(lacks)"));
+      ElementsAre(
+          "target 3: no argument of the other op corresponds to it (lacks)",
+          "target 4: inside a fused op",
+          "golden 1: its ops have other inputs than it has (lacks)"));
 }
 
 TEST(GeGeTest, OpsOfOneNameBelongTogether) {
@@ -415,12 +416,13 @@ TEST(GeGeTest, WhatOneRunLacksIsMissing) {
   EXPECT_EQ(mapping.pair_count, 5u);
   EXPECT_THAT(
       LeftOf(mapping),
-      ElementsAre("target 1: no argument of the other op belongs to it (lacks)",
-                  "target 2: the golden run has no op of its name or of its "
-                  "parts (lacks)",
-                  "golden 1: no argument of the other op belongs to it (lacks)",
-                  "golden 2: the target run has no such op (lacks)",
-                  "golden 2: GE put it in; compare the run with itself"));
+      ElementsAre(
+          "target 1: no argument of the other op corresponds to it (lacks)",
+          "target 2: the golden run has no op with its name or with the names "
+          "of its parts (lacks)",
+          "golden 1: no argument of the other op corresponds to it (lacks)",
+          "golden 2: the target run has no such op (lacks)",
+          "golden 2: inserted by GE; only comparable with the same run"));
 }
 
 TEST(GeGeTest, ArgumentsThatAFusedOpLacksAreMissing) {
@@ -432,10 +434,10 @@ TEST(GeGeTest, ArgumentsThatAFusedOpLacksAreMissing) {
   EXPECT_EQ(mapping.pair_count, 0u);
   EXPECT_THAT(
       LeftOf(mapping),
-      ElementsAre("target 1: the ops in it take other inputs than it has "
-                  "(lacks)",
-                  "golden 3: no argument of the other op belongs to it (lacks)",
-                  "golden 5: inside a fused op"));
+      ElementsAre(
+          "target 1: its ops have other inputs than it has (lacks)",
+          "golden 3: no argument of the other op corresponds to it (lacks)",
+          "golden 5: inside a fused op"));
 }
 
 TEST(GeGeTest, CastOfTheGraphThatIsNotRecordedIsMissing) {
@@ -517,12 +519,13 @@ TEST(GeSelfTest, ConversionThatLacksASideIsMissing) {
                            .Op("trans_Cast_2", {}, {4})
                            .Build();
   const Mapping mapping = Must(Match(Matcher::kGeSelf, run, run, {}));
-  EXPECT_THAT(LeftOf(mapping),
-              UnorderedElementsAre(
-                  "target 1: only what GE put in is compared with itself",
-                  "target 1: its other side was not recorded (lacks)",
-                  "golden 1: its other side was not recorded (lacks)",
-                  "golden 1: only what GE put in is compared with itself"));
+  EXPECT_THAT(
+      LeftOf(mapping),
+      UnorderedElementsAre(
+          "target 1: only ops inserted by GE are compared with themselves",
+          "target 1: its counterpart was not recorded (lacks)",
+          "golden 1: its counterpart was not recorded (lacks)",
+          "golden 1: only ops inserted by GE are compared with themselves"));
 }
 
 TEST(GeSelfTest, CastOfTheGraphIsNoConversion) {

@@ -84,12 +84,11 @@ TEST(ModelPairsTest, TextsThatKnowTheSameAreNoAnswer) {
   const Mapping mapping = MatchedBy(Matcher::kGeFx, fx, ge);
   EXPECT_EQ(mapping.pair_count, 0u);
   EXPECT_THAT(LeftOf(mapping),
-              Contains("target 2: the text of its graph is not known (lacks)"));
-  EXPECT_THAT(mapping.notes,
-              Contains("1 of 1 models of GE: the text of its graph is not "
-                       "known (the only one)"));
+              Contains("target 2: the text of its graph is unknown (lacks)"));
+  EXPECT_THAT(mapping.notes, Contains("1 of 1 models of GE: the text of its "
+                                      "graph is unknown (the only one)"));
   EXPECT_THAT(LeftOf(MatchedBy(Matcher::kGeSelf, ge, ge)),
-              Contains("target 1: the text of its graph is not known (lacks)"));
+              Contains("target 1: the text of its graph is unknown (lacks)"));
 }
 
 TEST(ModelPairsTest, TextOfARunThatDoesNotNameItsGraphKnowsMostOps) {
@@ -113,9 +112,10 @@ TEST(ModelPairsTest, OneFxGraphIsOfTheModelWithItsNumber) {
   const Mapping mapping = MatchedBy(Matcher::kGeFx, fx, ge);
   EXPECT_THAT(PairsOf(mapping), ElementsAre("graph_2/2/A=graph_2/n"));
   EXPECT_THAT(LeftOf(mapping),
-              ElementsAre("target 1: its FX graph is not known (lacks)"));
-  EXPECT_THAT(mapping.notes, ElementsAre("1 of 2 models of GE: its FX graph is "
-                                         "not known (graph_1/1/)"));
+              ElementsAre("target 1: its FX graph is unknown (lacks)"));
+  EXPECT_THAT(
+      mapping.notes,
+      ElementsAre("1 of 2 models of GE: its FX graph is unknown (graph_1/1/)"));
   EXPECT_THAT(PairsOf(MatchedBy(Matcher::kGeFx, fx, ge, true)),
               ElementsAre("graph_1/1/A=graph_2/n", "graph_2/2/A=graph_2/n"));
 }
@@ -191,7 +191,7 @@ TEST(ModelPairsTest, GoldenModelHasTheNumberOfTheTarget) {
                                             "graph_2/6/A=graph_2/4/A"));
   EXPECT_THAT(
       LeftOf(mapping),
-      UnorderedElementsAre("target 1: its golden model is not known (lacks)",
+      UnorderedElementsAre("target 1: its golden model is unknown (lacks)",
                            "golden 1: the target run has no such op (lacks)"));
   EXPECT_THAT(PairsOf(MatchedBy(Matcher::kGeGe, golden, target, true)),
               ElementsAre("graph_1/5/A=graph_4/1/A", "graph_2/6/A=graph_2/4/A",
@@ -218,7 +218,7 @@ TEST(ModelPairsTest, UnknownTextHidesNoInputOfAFusedOp) {
                               .File(FileOf("2"), OpText("B", "n"))
                               .Build();
   EXPECT_THAT(LeftOf(MatchedBy(Matcher::kGeGe, golden, target)),
-              Contains("target 2: the text of its graph is not known (lacks)"));
+              Contains("target 2: the text of its graph is unknown (lacks)"));
 }
 
 }  // namespace

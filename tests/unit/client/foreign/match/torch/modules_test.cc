@@ -137,7 +137,7 @@ TEST(ModuleTreeTest, BadTreesAreRefused) {
     deep += R"({"name":"a","children":[)";
   }
   EXPECT_THAT(Message(ParseModelTree("t", deep).status()),
-              HasSubstr("t: has too many values, or too deep"));
+              HasSubstr("t: has too many values or levels"));
 }
 
 TEST(ModulePairsTest, LayersAndSpecialNamesBelongTogether) {
@@ -412,15 +412,15 @@ TEST(TorchAtbTest, WhatOneRunLacksIsMissing) {
   EXPECT_THAT(
       LeftOf(*mapping),
       IsSupersetOf(
-          {"target 1: what it is in the other model was not recorded (lacks)",
-           "golden 2: what it is in the other model was not recorded (lacks)",
+          {"target 1: its counterpart was not recorded (lacks)",
+           "golden 2: its counterpart was not recorded (lacks)",
            "golden 1: no tensor of the other model has its size (lacks)"}));
   const auto turned = MatchTorchWithAtb(atb, TorchRun(), {});
   ASSERT_TRUE(turned.ok()) << turned.status();
   EXPECT_THAT(
       LeftOf(*turned),
       IsSupersetOf(
-          {"target 2: what it is in the other model was not recorded (lacks)",
+          {"target 2: its counterpart was not recorded (lacks)",
            "target 1: no tensor of the other model has its size (lacks)"}));
 }
 

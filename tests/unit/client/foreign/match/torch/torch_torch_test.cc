@@ -103,7 +103,7 @@ TEST(TorchTorchTest, AsManyOfATypeBelongTogetherInOrder) {
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_EQ(other->left.size(), 2u);
   EXPECT_EQ(other->left[0].reason,
-            "the other model has no module at its place");
+            "the other model has no module at its position");
   EXPECT_FALSE(other->left[0].is_expected);
 }
 
@@ -121,9 +121,9 @@ TEST(TorchTorchTest, WhatHasAnotherSizeIsAnotherModule) {
               ElementsAre("root.a.input.0=root.b.input.0"));
   std::vector<std::string> reasons;
   for (const LeftTensors& left : mapping->left) reasons.push_back(left.reason);
-  EXPECT_THAT(reasons,
-              UnorderedElementsAre("it has another size in the other model",
-                                   "it has another size in the other model"));
+  EXPECT_THAT(reasons, UnorderedElementsAre(
+                           "it has a different size in the other model",
+                           "it has a different size in the other model"));
 }
 
 TEST(TorchTorchTest, TreeThatIsNoneIsNoted) {

@@ -212,10 +212,11 @@ TEST(FxTreeTest, ConvertedTensorsAreEntries) {
   ASSERT_NE(tree, nullptr);
   EXPECT_THAT(DescribeAll(*tree),
               ElementsAre("0 - 0 a-b#0 input:0", "0 - 0 a-b#0 output:0"));
-  EXPECT_THAT(Problems(*tree, made),
-              ElementsAre(step + "/a-b.OUTPUT.0." + Time(0) +
-                          "_min_max.npy: the dump that it was made of lies "
-                          "beside it"));
+  EXPECT_THAT(
+      Problems(*tree, made),
+      ElementsAre(
+          step + "/a-b.OUTPUT.0." + Time(0) +
+          "_min_max.npy: the dump that it was made from is next to it"));
 }
 
 TEST(FxTreeTest, OtherFilesAreProblems) {
@@ -228,8 +229,8 @@ TEST(FxTreeTest, OtherFilesAreProblems) {
   ASSERT_NE(tree, nullptr);
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 - 0 a-b#0 output:0"));
   EXPECT_THAT(Problems(*tree, made),
-              ElementsAre("notes.txt: not a dump by its name",
-                          step + "/other.npy: not a dump by its name"));
+              ElementsAre("notes.txt: its name is not that of a dump",
+                          step + "/other.npy: its name is not that of a dump"));
 }
 
 TEST(FxTreeTest, DumpsOfBothModesAreAmbiguous) {

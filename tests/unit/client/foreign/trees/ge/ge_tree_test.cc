@@ -225,7 +225,7 @@ TEST(GeTreeTest, WhatWasMadeOfADumpBesideItIsAProblem) {
   const auto tree = made.Open();
   ASSERT_NE(tree, nullptr);
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 npu:0 0 Add#0"));
-  const std::string why = ": the dump that it was made of lies beside it";
+  const std::string why = ": the dump that it was made from is next to it";
   EXPECT_THAT(
       Problems(*tree, made),
       ElementsAre(token + "T.Add.1.2.1756699200000001_min_max.npz" + why,
@@ -249,7 +249,7 @@ TEST(GeTreeTest, LongNamesAreInAFileOfTheirOwn) {
                           "0 npu:0 0 a_long_name#0"));
   EXPECT_THAT(
       Problems(*tree, made),
-      ElementsAre(token + "mapping.csv: line 3: it is no number with a name",
+      ElementsAre(token + "mapping.csv: line 3: it is not a number with a name",
                   token + "789: mapping.csv has no name of a dump for it"));
 }
 
@@ -264,10 +264,11 @@ TEST(GeTreeTest, UnknownAndDamagedFilesAreProblems) {
   ASSERT_NE(tree, nullptr);
   // The damaged file counts as a call as well.
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 npu:0 0 Add#1"));
-  EXPECT_THAT(Problems(*tree, made),
-              ElementsAre("notes.txt: not a dump by its name",
-                          token + "x_device_0_1.pt: not a dump by its name",
-                          token + "T.Add.1.2.1756699200000002: it is empty"));
+  EXPECT_THAT(
+      Problems(*tree, made),
+      ElementsAre("notes.txt: its name is not that of a dump",
+                  token + "x_device_0_1.pt: its name is not that of a dump",
+                  token + "T.Add.1.2.1756699200000002: it is empty"));
 }
 
 TEST(GeTreeTest, TwoDumpsInOneFolderAreAProblem) {
@@ -294,10 +295,9 @@ TEST(GeTreeTest, JobsOfTwoSizesAreAProblem) {
   const auto tree = made.Open();
   ASSERT_NE(tree, nullptr);
   EXPECT_EQ(tree->world_size(), 4);
-  EXPECT_THAT(
-      Problems(*tree, made),
-      ElementsAre("worldsize4_global_rank1/20250901120005/0/g/1/0: its job has "
-                  "4 ranks, that of others 2"));
+  EXPECT_THAT(Problems(*tree, made),
+              ElementsAre("worldsize4_global_rank1/20250901120005/0/g/1/0: its "
+                          "job has 4 ranks, and that of others has 2"));
 }
 
 TEST(MindieTreeTest, AnyFolderOfItsLayoutIsATree) {

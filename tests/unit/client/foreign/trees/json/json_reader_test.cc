@@ -129,7 +129,7 @@ TEST(JsonReaderTest, WhatIsNoJsonIsRefused) {
       "'a'",      "\xef\xbb\xbf[]",
   };
   for (const char* json : kWrong) {
-    EXPECT_THAT(Tokens(json).back(), HasSubstr("no JSON at byte")) << json;
+    EXPECT_THAT(Tokens(json).back(), HasSubstr("invalid JSON at byte")) << json;
   }
   EXPECT_THAT(Tokens("[1, x]").back(),
               HasSubstr("at byte 5: a value is missing"));

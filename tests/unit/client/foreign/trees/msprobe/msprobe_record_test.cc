@@ -144,13 +144,14 @@ TEST(MsprobeRecordTest, ATypeThatWeLackIsWrittenOut) {
 
 TEST(MsprobeRecordTest, WhatIsNotUnderstoodIsSaid) {
   EXPECT_THAT(Reasons(LeavesOfMsprobe("optimizer", JsonOf("{}"))),
-              ElementsAre("it is no name of a record"));
+              ElementsAre("it is not the name of a record"));
   EXPECT_THAT(Reasons(LeavesOfMsprobe("F.a.0.forward", JsonOf("[]"))),
-              ElementsAre("it is no object"));
-  EXPECT_THAT(Reasons(LeavesOfMsprobe(
-                  "F.a.0.forward", JsonOf(R"({"output": 3, "input_args": null,
+              ElementsAre("it is not an object"));
+  EXPECT_THAT(
+      Reasons(LeavesOfMsprobe("F.a.0.forward",
+                              JsonOf(R"({"output": 3, "input_args": null,
                                      "extra": 1})"))),
-              ElementsAre("its output is 3", "'extra' is no part of a record"));
+      ElementsAre("its output is 3", "'extra' is not a part of a record"));
 }
 
 TEST(MsprobeValueTest, ValuesAreWrittenAsPythonDoes) {

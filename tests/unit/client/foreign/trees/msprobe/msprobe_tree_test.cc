@@ -119,8 +119,8 @@ TEST(MsprobeTreeTest, ProcessesComeBehindKnownRanks) {
   EXPECT_THAT(
       Problems(*tree, made),
       ElementsAre(
-          HasSubstr("proc20 does not say its rank: it is taken as 2"),
-          HasSubstr("proc100 does not say its rank: it is taken as 3")));
+          HasSubstr("proc20 does not specify its rank, so rank 2 is used"),
+          HasSubstr("proc100 does not specify its rank, so rank 3 is used")));
 }
 
 TEST(MsprobeTreeTest, AStepARankAndAFileStandForThemselves) {
@@ -165,7 +165,7 @@ TEST(MsprobeTreeTest, FilesAndEntriesThatMissEachOtherAreProblems) {
   EXPECT_THAT(Problems(*tree, made),
               UnorderedElementsAre(
                   "step0/rank0/dump_tensor_data/gone.pt: an entry names it, "
-                  "but it is not there",
+                  "but it does not exist",
                   "step0/rank0/dump_tensor_data/stray.pt: no entry names it"));
 }
 
@@ -197,11 +197,11 @@ TEST(MsprobeTreeTest, WhatComesBeforeAnErrorIsTaken) {
   }
   EXPECT_EQ(count, 2);
   EXPECT_THAT(Problems(*tree, made),
-              ElementsAre(HasSubstr("rank0/dump.json: no JSON at byte"),
-                          "step0/rank1/dump.json: it is no object",
+              ElementsAre(HasSubstr("rank0/dump.json: invalid JSON at byte"),
+                          "step0/rank1/dump.json: it is not an object",
                           "step0/rank2/dump.json: it has no data",
-                          HasSubstr("rank3/dump.json: no JSON at byte"),
-                          "step0/rank4/dump.json: its data are no object"));
+                          HasSubstr("rank3/dump.json: invalid JSON at byte"),
+                          "step0/rank4/dump.json: its data is not an object"));
 }
 
 TEST(MsprobeTreeTest, ARecordThatComesTwiceIsTakenOnce) {
@@ -218,8 +218,8 @@ TEST(MsprobeTreeTest, ARecordThatComesTwiceIsTakenOnce) {
                                               "0 - 0 Tensor.b#0 input:0"));
   EXPECT_THAT(Problems(*tree, made),
               ElementsAre(HasSubstr("Tensor.a.0.forward: there is another"),
-                          HasSubstr("Tensor.b.0.forward.input.0: it has no "
-                                    "name of its own")));
+                          HasSubstr("Tensor.b.0.forward.input.0: its name is "
+                                    "invalid or not unique")));
 }
 
 TEST(MsprobeTreeTest, WhatIsNoDumpIsSaid) {
