@@ -22,14 +22,14 @@ namespace msitd::compute {
 Summary Summarize(std::span<const std::byte> bytes, DType dtype);
 
 // Returns the summary and the XXH3-128 hash of `bytes`, taken block by block so
-// that memory is read once. If `bytes` change meanwhile, summary and hash may
-// be of different bytes; neither reads outside `bytes`.
+// that memory is read once. If `bytes` change during the call, summary and hash
+// may describe different bytes, but neither reads outside `bytes`.
 Digest DigestPart(std::span<const std::byte> bytes, DType dtype);
 
-// Makes the digest of bytes that do not lie in one piece. Thread-compatible.
+// Computes the digest of bytes in several pieces. Thread-compatible.
 class PartDigester {
  public:
-  // Bytes of all pieces but the last are multiples of this.
+  // The sizes of all pieces except the last are multiples of this.
   static constexpr size_t kPieceStep = size_t{2} << 10;
 
   explicit PartDigester(DType dtype);

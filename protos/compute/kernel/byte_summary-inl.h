@@ -49,8 +49,8 @@ HWY_INLINE hn::Vec<D64> Widened(D64 d64, V32 v) {
   return hn::Add(low, hn::ShiftRight<32>(pairs));
 }
 
-// What stays in registers from round to round. `low`, `high` and `sum` are of
-// x, or of x + 128 if x is signed; `l1` is of |x| and `squares` of x^2.
+// State that stays in registers between rounds. `low`, `high` and `sum` are of
+// x, or of x + 128 if x is signed. `l1` is of |x| and `squares` of x^2.
 struct ByteSums {
   using D = ByteTag;
   using D64 = hn::Repartition<uint64_t, D>;

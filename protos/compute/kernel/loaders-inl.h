@@ -109,8 +109,8 @@ struct LoadFloat8E5m2 {
 struct LoadFloat8E4m3fn {
   using Arithmetic = float;
   static constexpr size_t kBytes = 1;
-  // Read as a half, the bits give the value divided by 256. The only NaN comes
-  // out as 480.
+  // Read as a half, the bits give the value divided by 256. The only NaN
+  // becomes 480.
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const std::byte* bytes) {
     const hn::Rebind<uint16_t, D> du16;

@@ -3,12 +3,12 @@
 // Per-target summary of floats of one or two bytes. Included once for every
 // target, hence the toggled guard.
 //
-// Memory is taken in rounds of 4 KiB, each read twice. The first pass works on
-// the bits, many elements to a vector: it finds the extremes as integers, sees
-// whether all is finite, and counts zeros only where there are any. The second
-// pass converts to float and sums two blocks at a time. The general path takes
-// the blocks of a round that is not all finite, and any block whose squares
-// overflow or vanish.
+// Memory is processed in rounds of 4 KiB, each read twice. The first pass works
+// on the bits, with many elements in a vector. It finds the extremes as
+// integers, checks whether all elements are finite, and counts zeros only if
+// there are any. The second pass converts to float and sums two blocks at a
+// time. The general path takes the blocks of a round that is not all finite,
+// and any block whose squares overflow or vanish.
 #if defined(MSITD_PROTOS_COMPUTE_PACKED_SUMMARY_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef MSITD_PROTOS_COMPUTE_PACKED_SUMMARY_INL_H_
@@ -71,15 +71,15 @@ HWY_INLINE void AddPacked(PackedLanes x, PackedSums& sums, size_t half) {
                            : hn::Add(sums.squares[half], hn::Mul(x, x));
 }
 
-// A loader knows one dtype:
+// A loader implements one dtype. Its members:
 // Bits           an integer as wide as an element.
 // kLargest       the bits of the largest finite magnitude.
-// kScale         what the sums have to be multiplied by.
+// kScale         the factor by which the sums must be multiplied.
 // kSquaresStayInRange
 //                true if squares can neither overflow nor vanish in float.
-// kRowsAtOnce    rows of virtual lanes that AddRows takes in one call.
+// kRowsAtOnce    rows of virtual lanes that AddRows processes in one call.
 // kStagedBytes   bytes per element that Stage writes in the first pass for
-//                AddRows to read in the second; 0 if AddRows reads the
+//                AddRows to read in the second, or 0 if AddRows reads the
 //                elements where they lie.
 struct PackedBfloat16 {
   using Bits = uint16_t;
@@ -188,7 +188,7 @@ struct PackedFloat8 {
   }
 };
 
-// Memory for one round of what a loader stages.
+// Memory for the elements that a loader stages in one round.
 template <class Loader>
 struct PackedStage {
   static constexpr size_t kElements =

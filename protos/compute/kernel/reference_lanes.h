@@ -9,7 +9,8 @@
 #include "protos/compute/kernel/reference.h"
 #include "protos/compute/number/lane_sum.h"
 
-// What the reference kernels are made of: one block, one element at a time.
+// Building blocks of the reference kernels, which process one element at a
+// time.
 namespace msitd::compute {
 
 template <typename T>

@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace msitd::compute::HWY_NAMESPACE {
 namespace {
 
-// What stays in registers from block to block.
+// State that stays in registers between blocks.
 template <class D>
 struct Running {
   using V = hn::Vec<D>;
@@ -253,8 +253,8 @@ namespace msitd::compute {
 
 namespace {
 
-// As HWY_EXPORT makes it, but without a first entry that looks for the CPU:
-// that would need Highway's library.
+// Like the table of HWY_EXPORT, but without the first entry that detects the
+// CPU, which would require Highway's library.
 constexpr SummaryKernel kKernels[] = {nullptr,
 #ifdef HWY_CHOOSE_TARGET_LIST
                                       HWY_CHOOSE_TARGET_LIST(AddElements),

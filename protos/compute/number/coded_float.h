@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 
-// Floats of 8 bits and fewer whose values come from a table, because no
-// instruction reads them. Every value is exact in float.
+// Floats of 8 bits and fewer whose values are read from a table, because no
+// instruction converts them. Every value is exact in float.
 namespace msitd::compute {
 
 // The value of each byte.

@@ -18,7 +18,7 @@ constexpr DType ComponentOf(DType dtype) {
 }
 
 // The dtype as which a kernel reads integers: that of the whole bytes that they
-// take. Others are read as what they are.
+// occupy. Other dtypes are returned unchanged.
 constexpr DType StoredAs(DType component) {
   const DTypeInfo& info = InfoOf(component);
   if (info.kind != DTypeKind::kInteger) return component;

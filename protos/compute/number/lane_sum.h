@@ -26,14 +26,13 @@ inline constexpr double kLargeMagnitude = 0x1p480;
 inline constexpr double kSmallMagnitude = 0x1p-400;
 
 // The fast path takes a block if the sums of squares of its virtual lanes pass
-// two conditions: every sum is at most kSquaresHigh; and some sum is at least
-// kSquaresLow, or all elements are zero. NaN and infinities fail the first.
+// two conditions. Every sum is at most kSquaresHigh. Some sum is at least
+// kSquaresLow, or all elements are zero. NaN and infinities fail the first one.
 template <typename T>
 inline constexpr T kSquaresHigh = 0;
 template <typename T>
 inline constexpr T kSquaresLow = 0;
-// At kSquaresLow, what subnormal squares lose by rounding is at most 2^-31 of
-// the sum.
+// At kSquaresLow, subnormal squares lose at most 2^-31 of the sum by rounding.
 template <>
 inline constexpr float kSquaresHigh<float> = 0x1p116F;
 template <>
@@ -49,8 +48,8 @@ struct LaneSum {
   int64_t exponent = 0;
 
   // Adds the fold lanes of one block, which were scaled by 2^-block_exponent.
-  // Where the exponents differ, the larger one stays. What vanishes then is far
-  // below one rounding of a sum of squares or of the L1 norm.
+  // Where the exponents differ, the larger one stays. The part that is lost is
+  // far below one rounding of a sum of squares or of the L1 norm.
   void Add(const double (&block)[kFoldLanes], int64_t block_exponent);
 
   // The lanes' total, without the exponent.
