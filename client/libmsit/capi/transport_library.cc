@@ -69,13 +69,13 @@ Status MakeGrpcTransport(
   const auto make = reinterpret_cast<GrpcTransportMaker>(
       ::dlsym(library, kGrpcTransportMakerName));
   if (make == nullptr) {
-    return {
-        MSIT_ERROR_NO_TRANSPORT,
-        path + " is of another version: it has no " + kGrpcTransportMakerName};
+    return {MSIT_ERROR_NO_TRANSPORT,
+            path + " has a different version: it has no " +
+                kGrpcTransportMakerName};
   }
   transport->reset(make(target.c_str(), is_grpc_ours));
   if (*transport == nullptr) {
-    return {MSIT_ERROR_NO_MEMORY, "no memory for the transport"};
+    return {MSIT_ERROR_NO_MEMORY, "not enough memory for the transport"};
   }
   return {};
 }
@@ -102,9 +102,9 @@ Status MakeTransport(
   if (IsRemoteEndpoint(endpoint)) {
     return MakeGrpcTransport(std::string(endpoint), transport);
   }
-  return InvalidArgument("endpoint `" + std::string(endpoint) +
-                         "` is none of host:port, dns:///name:port, unix:/path "
-                         "and /path");
+  return InvalidArgument(
+      "endpoint `" + std::string(endpoint) +
+      "` is not host:port, dns:///name:port, unix:/path or /path");
 }
 
 }  // namespace msitd::libmsit

@@ -71,7 +71,7 @@ Status CheckOptions(const ClientOptions& options) {
   if (options.if_exists == IfExists::kNew &&
       options.open_timeout.count() == 0) {
     return InvalidArgument(
-        "the name of a new run is the daemon's to give: if_exists new needs an "
+        "the daemon chooses the name of a new run: if_exists new requires an "
         "open_timeout");
   }
   if (options.job.size() > kJobBytesMax) {
@@ -294,7 +294,7 @@ Status Client::TakeAt(capture::Level level, const TensorView& tensor,
   }
   if (reservation != nullptr && !MayReserve(tensor_bytes)) {
     return {MSIT_ERROR_TOO_LARGE,
-            "the client has not enough memory to reserve it for the tensor"};
+            "the client does not have enough memory to reserve for the tensor"};
   }
   Plan plan = TakePlan(level, tensor, token);
   const bool needs_original = tensor.data == nullptr &&
@@ -302,7 +302,7 @@ Status Client::TakeAt(capture::Level level, const TensorView& tensor,
                               tensor_bytes != 0;
   const auto unknown = []() -> Status {
     return {MSIT_ERROR_UNKNOWN_IDENTITY,
-            "no record of this token is known by the identity"};
+            "no record of this token has the identity"};
   };
   if (needs_original && !plan.original) return unknown();
   int32_t call = tensor.call;
@@ -361,7 +361,7 @@ Status Client::LeaveOut(const chunk::RecordSpec& record) {
   WakeInTime();
   std::string why = "the daemon is too old for records of kind ";
   why += RecordKindName(record.kind);
-  why += ": it takes chunks up to version " + std::to_string(chunk_version_);
+  why += ": it accepts chunks up to version " + std::to_string(chunk_version_);
   if (stream_error_.empty()) stream_error_ = why;
   return {MSIT_ERROR_DROPPED, std::move(why)};
 }
@@ -434,7 +434,7 @@ Status Client::Flush(std::chrono::microseconds timeout) {
   if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
   if (*delivered) return {};
   return {MSIT_ERROR_TIMEOUT, stream_error_.empty()
-                                  ? "the daemon has not acknowledged in time"
+                                  ? "the daemon did not acknowledge in time"
                                   : stream_error_};
 }
 

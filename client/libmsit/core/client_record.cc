@@ -115,7 +115,7 @@ Status Client::RecordParts(const TensorView& tensor, const Plan& plan,
     if (HasLostOriginal(plan)) {
       chunker_.Withdraw(found->place);
       GiveUp(part);
-      return {MSIT_ERROR_DROPPED, "the record whose bytes it has was given up"};
+      return {MSIT_ERROR_DROPPED, "the record with its bytes was dropped"};
     }
     const bool is_tied = TieToOriginal(plan, found->place);
     ++writer_count_;
@@ -193,7 +193,7 @@ Status Client::NoPlace(const std::optional<RoomWait>& wait) const {
   if (wait && wait->was_interrupted) return Interrupted();
   if (is_closing_) return ClosedOrForked();
   return {MSIT_ERROR_DROPPED,
-          was_refused_ ? stream_error_ : "no room within max_block_us"};
+          was_refused_ ? stream_error_ : "no space within max_block_us"};
 }
 
 bool Client::DropOldestToken(int64_t token) {

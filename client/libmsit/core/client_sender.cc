@@ -349,8 +349,8 @@ void Client::OnCapturePolicy(std::string_view bytes) {
   const Lock lock(mu_);
   if (ended_) return;
   if (!is_sound) {
-    ended_ = Ended{StreamEnd::kRefused,
-                   "the daemon sends a capture policy that is none"};
+    ended_ =
+        Ended{StreamEnd::kRefused, "the daemon sent an invalid capture policy"};
     work_.notify_one();
     return;
   }
@@ -415,7 +415,7 @@ void Client::OnCommitted(uint64_t committed_count) {
                                    : queue_.SetCommitted(committed_count);
   if (!is_sound) {
     ended_ = Ended{StreamEnd::kRefused,
-                   "the daemon acknowledges chunks that it cannot have"};
+                   "the daemon acknowledged chunks that were not sent"};
   }
   bool has_room = false;
   while (Slot* slot = queue_.PopCommitted()) {

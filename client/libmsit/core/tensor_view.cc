@@ -74,10 +74,10 @@ Status CheckKind(const TensorView& tensor) {
   }
   if (tensor.source != nullptr &&
       (tensor.kind != RecordKind::kTensor || !tensor.byte_strides.empty())) {
-    return InvalidArgument("only tensors in row-major order have a source");
+    return InvalidArgument("only tensors in row-major order can have a source");
   }
   if (tensor.comes_later && tensor.kind != RecordKind::kTensor) {
-    return InvalidArgument("only the bytes of tensors may come later");
+    return InvalidArgument("only the bytes of tensors may follow later");
   }
   Status status = CheckName("stack", tensor.stack, kAnyLength, true);
   if (!status.ok()) return status;
@@ -87,7 +87,7 @@ Status CheckKind(const TensorView& tensor) {
   } else if (tensor.kind == RecordKind::kStatistics) {
     status = CheckStatistics(tensor.value);
   } else if (!tensor.value.empty()) {
-    status = InvalidArgument("only values and statistics have a value");
+    status = InvalidArgument("only values and statistics can have a value");
   }
   if (status.ok() && tensor.kind == RecordKind::kNumber &&
       (!tensor.dims.empty() || !IsNumberType(tensor.dtype))) {
@@ -113,7 +113,8 @@ Status CheckDocumentText(const TensorView& tensor, uint64_t bytes) {
 Status CheckPlacement(std::string_view placement) {
   if (placement.empty() || ParsePlacement(placement).has_value()) return {};
   return InvalidArgument(
-      "placement is not like 0+2x4/4x1:R,S(0), or its ranks are no mesh");
+      "placement is not like 0+2x4/4x1:R,S(0), or its ranks do not form a "
+      "mesh");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const TlsSettings& settings, std::string* error) {
   if (!settings.is_on) return grpc::InsecureChannelCredentials();
   if (settings.cert_file.empty() != settings.key_file.empty()) {
-    *error = "MSITD_CERT_FILE and MSITD_KEY_FILE go together";
+    *error = "MSITD_CERT_FILE and MSITD_KEY_FILE must be set together";
     return nullptr;
   }
   grpc::SslCredentialsOptions options;

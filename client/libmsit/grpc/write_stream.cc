@@ -156,8 +156,7 @@ void WriteStream::ReportEnd(const grpc::Status& status) {
   if (listener_ == nullptr) return;
   if (is_answer_bad_) {
     listener_->OnEnd(StreamEnd::kRefused,
-                     "the answer of the daemon is no "
-                     "WriteChunksResponse");
+                     "the answer of the daemon is not a WriteChunksResponse");
     return;
   }
   const std::string reason = DecodeReason(status.error_details());

@@ -19,7 +19,7 @@ namespace msitd::libmsit {
 namespace {
 
 constexpr std::string_view kBadAnswer =
-    "the answer of the daemon is none of this version";
+    "the answer of the daemon has a different version";
 
 std::string ErrnoMessage(std::string_view what, std::string_view path) {
   // strerror is not thread-safe.

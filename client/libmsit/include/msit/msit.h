@@ -270,9 +270,9 @@ typedef struct msit_options {
   int32_t if_exists;
 
   // Identifies the launch: a text that all ranks of this launch share and no
-  // other launch has, at most 128 bytes. Default: MSITD_JOB of the environment;
-  // else this process if world_size is 1, the variables of torchrun, Slurm,
-  // Flux or PMIx, MASTER_ADDR and MASTER_PORT, or the parent process.
+  // other launch has, at most 128 bytes. Default: MSITD_JOB, this process if
+  // world_size is 1, the variables of torchrun, Slurm, Flux or PMIx,
+  // MASTER_ADDR and MASTER_PORT, or the parent process.
   const char* job;
 } msit_options;
 

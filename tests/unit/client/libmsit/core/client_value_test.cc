@@ -148,7 +148,7 @@ TEST_F(ClientValueTest, StatisticsThatTheDaemonDoesNotKnowAreLeftOut) {
   const Status status = client_->Record(Statistics("{}"));
   EXPECT_EQ(status.code, MSIT_ERROR_DROPPED);
   EXPECT_EQ(status.message,
-            "the daemon is too old for records of kind statistics: it takes "
+            "the daemon is too old for records of kind statistics: it accepts "
             "chunks up to version 2");
   EXPECT_EQ(client_->stream_error(), status.message);
   // Records of other kinds are still sent.

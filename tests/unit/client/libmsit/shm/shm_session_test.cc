@@ -88,7 +88,7 @@ class ShmSessionTest : public ::testing::Test {
     const Status status = Open();
     EXPECT_EQ(status.code, MSIT_ERROR_REFUSED) << status.message;
     EXPECT_EQ(status.message,
-              "the answer of the daemon is none of this version");
+              "the answer of the daemon has a different version");
   }
 
   testing::TempDir directory_;
@@ -188,7 +188,7 @@ TEST_F(ShmSessionTest, CommitOfChunksThatWereNeverSentIsRefused) {
   if (status.ok()) {
     while (client_->stream_error().empty()) std::this_thread::yield();
     EXPECT_EQ(client_->stream_error(),
-              "the daemon acknowledges chunks that it cannot have");
+              "the daemon acknowledged chunks that were not sent");
   } else {
     EXPECT_EQ(status.code, MSIT_ERROR_REFUSED);
   }
