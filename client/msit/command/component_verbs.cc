@@ -27,16 +27,17 @@ void AddComponentVerbs(VerbTable& table) {
         ->required();
     return &verb;
   };
-  const std::string links = "Ignored: nothing is fetched";
+  const std::string links = "Ignored, because nothing is downloaded";
   for (const std::string name : {"install", "build-extra"}) {
-    CLI::App* verb =
-        add(name, "Say what is installed; fetches nothing", &ReportComponents);
+    CLI::App* verb = add(name, "List what is installed, without downloads",
+                         &ReportComponents);
     table.AddFlag(*verb, "--find-links", "-f", links, options->folder)
         .required(false);
   }
-  add("check", "Say what is installed", &CheckComponents);
-  CLI::App* download = add("download", "Say what is installed; fetches nothing",
-                           &ReportComponents);
+  add("check", "List what is installed", &CheckComponents);
+  CLI::App* download =
+      add("download", "List what is installed, without downloads",
+          &ReportComponents);
   table.AddFlag(*download, "--dest", "-d", links, options->folder);
 }
 

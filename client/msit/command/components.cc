@@ -44,7 +44,7 @@ void WarnOfUnknown(const std::vector<std::string>& names, Logger& log) {
                                        return component.name == name;
                                      });
     if (!is_known)
-      log.Warning(fmt::format("{}: msit has no such component", name));
+      log.Warning(fmt::format("{}: not a component of msit", name));
   }
 }
 
@@ -65,7 +65,7 @@ void ReportComponents(const std::vector<std::string>& names, Logger& log) {
     if (!is_named && !Contains(names, "all")) continue;
     if (component.is_here) {
       log.Info(fmt::format("msit-{}: part of msitd " MSIT_VERSION
-                           "; nothing to fetch",
+                           "; nothing to download",
                            component.name));
     } else if (is_named) {
       log.Warning(fmt::format("msit-{}: not part of msitd " MSIT_VERSION,

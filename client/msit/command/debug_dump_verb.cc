@@ -42,7 +42,7 @@ void AddDebugDump(VerbTable& table, CLI::App& debug) {
   const auto flags = std::make_shared<DebugDumpFlags>();
   DebugDumpOptions& options = flags->options;
   CLI::App& verb = table.AddLauncher(
-      debug, "dump", "Run a program of MindIE Torch and keep its tensors",
+      debug, "dump", "Run a program of MindIE Torch and record its tensors",
       kDebugLogger,
       [flags](Logger& log) { return DumpMindie(flags->options, log); });
   const auto add = [&table, &verb](const std::string& long_name,
@@ -53,11 +53,11 @@ void AddDebugDump(VerbTable& table, CLI::App& debug) {
   add("--exec", "", "The command to run, without quotes", options.command);
   add("--output", "-o", "Folder to write to; default the current one",
       options.output);
-  add("--operation-name", "-opname",
-      "Ops with commas between them; default all", options.ops);
-  add("--run", "", "Record into this run of a msitd, and leave no file",
+  add("--operation-name", "-opname", "Ops, separated by commas; default all",
+      options.ops);
+  add("--run", "", "Record into this run of a msitd, without files",
       options.run);
-  add("--endpoint", "", "Where that msitd is; default MSITD_ENDPOINT",
+  add("--endpoint", "", "Address of that msitd; default MSITD_ENDPOINT",
       options.endpoint);
   for (size_t i = 0; i < kOfModels.size(); ++i) {
     const ModelFlag& flag = kOfModels[i];

@@ -13,7 +13,8 @@ void AddDebugCompare(VerbTable& table, CLI::App& debug) {
   const auto options = std::make_shared<MindieOptions>();
   options->output = "./";
   CLI::App& verb = table.AddVerb(
-      debug, "compare", "Compare what MindIE Torch dumped with a torch model",
+      debug, "compare",
+      "Compare a dump of MindIE Torch with a dump of a torch model",
       kDebugLogger, [options](Logger& log) {
         ask::Interrupts interrupts;
         return CompareMindie(*options, interrupts, log);
@@ -30,7 +31,7 @@ void AddDebugCompare(VerbTable& table, CLI::App& debug) {
                options->output)
       .required(false);
   table.AddSwitch(verb, "--compat", "-compat",
-                  "Report as the original does: first outputs alone",
+                  "Report as the original does: only first outputs",
                   options->is_compat);
 }
 

@@ -46,8 +46,7 @@ absl::StatusOr<std::vector<std::string>> SplitCommand(std::string_view text) {
     if (wrong != word.end()) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
                         "--exec: \"{}\" has a character other than letters, "
-                        "digits and _-./=:,[]; put such a command into a "
-                        "script",
+                        "digits and _-./=:,[]; put the command into a script",
                         word);
     }
     words.emplace_back(word);

@@ -26,7 +26,7 @@ void AddParts(VerbTable& table, CLI::App& verb, AtbDumpOptions& options) {
       ->check(CheckRange);
   table
       .AddFlag(verb, "--save-operation-child", "-child",
-               "Operations inside of those by id as well; default true",
+               "Also operations inside those selected by id; default true",
                options.saves_children)
       .required(false)
       ->transform(CLI::CheckedTransformer(
@@ -43,14 +43,15 @@ void AddParts(VerbTable& table, CLI::App& verb, AtbDumpOptions& options) {
           CLI::ignore_case));
   table
       .AddFlag(verb, "--save-time", "-time",
-               "Tensors 0 before, 1 after an operation, 2 both, 3 inputs "
-               "before and outputs after it; default 3",
+               "Which tensors to write: 0 before an operation, 1 after it, 2 "
+               "both, 3 inputs before and outputs after it; default 3",
                options.time)
       .required(false)
       ->check(CLI::Range(0, 3));
   table
       .AddFlag(verb, "--save-tensor-part", "-stp",
-               "0 inputs, 1 outputs, 2 both; default 2", options.part)
+               "Which tensors to write: 0 inputs, 1 outputs, 2 both; default 2",
+               options.part)
       .required(false)
       ->check(CLI::Range(0, 2));
   table
@@ -64,7 +65,7 @@ void AddParts(VerbTable& table, CLI::App& verb, AtbDumpOptions& options) {
       ->check(CLI::IsMember({"model", "layer", "op", "kernel", "tensor",
                              "cpu_profiling", "onnx", "stats"}));
   table
-      .AddFlag(verb, "--device-id", "-device", "This device alone",
+      .AddFlag(verb, "--device-id", "-device", "Only this device",
                options.device)
       .required(false)
       ->check(CheckNumber);
@@ -88,10 +89,10 @@ void AddAtbDump(VerbTable& table, CLI::App& llm) {
                options->output)
       .required(false);
   table.AddSwitch(verb, "--only-save-desc", "-sd",
-                  "Descriptions instead of tensors",
+                  "Write descriptions instead of tensors",
                   options->saves_descriptions_only);
   AddParts(table, verb, *options);
-  table.AddSwitch(verb, "--save-tiling", "-tiling", "Tiling data as well",
+  table.AddSwitch(verb, "--save-tiling", "-tiling", "Also write tiling data",
                   options->saves_tiling);
   table
       .AddFlag(verb, "--seed", "-seed",
@@ -102,10 +103,11 @@ void AddAtbDump(VerbTable& table, CLI::App& llm) {
       ->default_str(kSeedDefault)
       ->check(CheckNumber);
   table.AddSwitch(verb, "--enable-symlink", "-symlink",
-                  "Links instead of equal files", options->links_equal_files);
+                  "Write links instead of equal files",
+                  options->links_equal_files);
   table
       .AddFlag(verb, "--config-path", "-config",
-               "JSON file that the probe reads while it runs", options->config)
+               "JSON file that the probe reads at run time", options->config)
       .required(false);
 }
 
@@ -121,7 +123,7 @@ void AddLogitsDump(VerbTable& table, CLI::App& llm) {
                 "CSV file of msit llm bcanalyze", options->bad_cases);
   table
       .AddFlag(verb, "--token-range", "-tr",
-               "How many tokens of a case; default 1", options->tokens)
+               "Number of tokens of each case; default 1", options->tokens)
       .required(false)
       ->check(CLI::PositiveNumber)
       ->check(CheckNumber);

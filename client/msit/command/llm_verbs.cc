@@ -31,7 +31,7 @@ void AddAnalyze(VerbTable& table, CLI::App& llm) {
         return AnalyzeQueries(options->golden, options->test, log);
       });
   const std::string golden = "CSV of the golden evaluation";
-  const std::string other = "CSV of the other one";
+  const std::string other = "CSV of the evaluation to compare with it";
   table.AddFlag(by_query, "--golden", "-g", golden, options->golden);
   table.AddFlag(by_query, "--test", "-t", other, options->test);
   CLI::App& by_key =
@@ -45,29 +45,30 @@ void AddAnalyze(VerbTable& table, CLI::App& llm) {
 
 void AddCompare(VerbTable& table, CLI::App& llm) {
   const auto options = std::make_shared<CompareOptions>();
-  CLI::App& verb = table.AddVerb(
-      llm, "compare",
-      "Compare what two folders have: dumps, or weights; or two files with one "
-      "tensor each",
-      kLlmLogger, [options](Logger& log) {
-        ask::Interrupts interrupts;
-        const CompareOptions& compare = *options;
-        if (compare.compares_weights) {
-          if (!compare.algorithms.empty()) {
-            log.Warning(
-                "--custom-algorithms means nothing for --weight, and is "
-                "ignored");
-          }
-          return CompareWeights(compare.golden, compare.my, compare.output,
-                                interrupts, log);
-        }
-        return CompareSides(compare, interrupts, log);
-      });
+  CLI::App& verb =
+      table.AddVerb(llm, "compare",
+                    "Compare dumps or weights in two folders, or two files "
+                    "with one tensor each",
+                    kLlmLogger, [options](Logger& log) {
+                      ask::Interrupts interrupts;
+                      const CompareOptions& compare = *options;
+                      if (compare.compares_weights) {
+                        if (!compare.algorithms.empty()) {
+                          log.Warning(
+                              "--custom-algorithms has no effect with --weight "
+                              "and is ignored");
+                        }
+                        return CompareWeights(compare.golden, compare.my,
+                                              compare.output, interrupts, log);
+                      }
+                      return CompareSides(compare, interrupts, log);
+                    });
   verb.alias("cc");
   CompareOptions& compare = *options;
   table.AddFlag(verb, "--golden-path", "-gp", "Golden file or folder",
                 compare.golden);
-  table.AddFlag(verb, "--my-path", "-mp", "The other one", compare.my);
+  table.AddFlag(verb, "--my-path", "-mp", "File or folder to compare with it",
+                compare.my);
   table
       .AddFlag(verb, "--cmp-level", "-cl",
                "Level of modules: layer, module, api or logits; default all",
@@ -80,7 +81,7 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
       .required(false);
   table
       .AddFlag(verb, "--op-mapping-file", "-mf",
-               "Folder with op_mapping_file.json: types that belong together",
+               "Folder with op_mapping_file.json: pairs of types",
                compare.mapping_folder)
       .required(false);
   table
@@ -88,10 +89,10 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
                compare.rank)
       .required(false);
   table.AddSwitch(verb, "--stats", "-st",
-                  "Compare the statistics of tensors, of torch models and ATB",
+                  "Compare the statistics of tensors, for torch models and ATB",
                   compare.compares_statistics);
   table.AddSwitch(verb, "--compat", "-compat",
-                  "Report folders as the original does, with its mistakes",
+                  "Report folders as the original does, including its mistakes",
                   compare.is_compat);
   table.AddSwitch(
       verb, "--weight", "-w",
@@ -100,7 +101,7 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
       compare.compares_weights);
   table
       .AddFlag(verb, "--custom-algorithms", "-alg",
-               "Functions of yours, FILE.py:FUNCTION each", compare.algorithms)
+               "Your own functions, as FILE.py:FUNCTION", compare.algorithms)
       .required(false);
 }
 
@@ -114,7 +115,7 @@ void AddLogitsCompare(VerbTable& table, CLI::App& llm) {
                     });
   table.AddFlag(verb, "--golden-path", "-gp", "Folder of the golden side",
                 options->golden);
-  table.AddFlag(verb, "--my-path", "-mp", "Folder of the other side",
+  table.AddFlag(verb, "--my-path", "-mp", "Folder to compare with it",
                 options->my);
   constexpr double kAny = std::numeric_limits<double>::max();
   const auto add = [&](const char* long_name, const char* short_name,
@@ -128,14 +129,14 @@ void AddLogitsCompare(VerbTable& table, CLI::App& llm) {
         // NaN would be within any range.
         ->check([](const std::string& text) {
           return std::isnan(std::strtod(text.c_str(), nullptr))
-                     ? text + " is no number"
+                     ? text + " is not a number"
                      : std::string();
         });
   };
-  add("--cosine-similarity", "-cs", "Passes above this", -1, 1,
+  add("--cosine-similarity", "-cs", "Pass above this value", -1, 1,
       options->cosine);
-  add("--kl-divergence", "-kl", "Passes below this", 0, kAny, options->kl);
-  add("--l1-norm", "-l1", "Passes below this", -1, kAny, options->l1);
+  add("--kl-divergence", "-kl", "Pass below this value", 0, kAny, options->kl);
+  add("--l1-norm", "-l1", "Pass below this value", -1, kAny, options->l1);
   table
       .AddFlag(verb, "--dtype", "-d", "fp16, bf16 or fp32; default fp16",
                options->dtype)
@@ -157,7 +158,7 @@ void AddLlmVerbs(VerbTable& table) {
   AddLogitsCompare(table, llm);
   AddAtbDump(table, llm);
   AddLogitsDump(table, llm);
-  const std::string hardware = "it needs an Ascend device and ATB";
+  const std::string hardware = "it requires an Ascend device and ATB";
   table.Refuse(llm, "opcheck", "oo", hardware);
   table.Refuse(llm, "errcheck", "ee", hardware);
   table.Refuse(llm, "transform", "", hardware);

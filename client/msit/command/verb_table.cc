@@ -27,8 +27,8 @@ int Complain(int exit_code, std::string_view message) {
 
 VerbTable::VerbTable() : app_("", "msit") {
   app_.description(
-      "The command msit of the MindStudio inference tools, as far as msitd\n"
-      "has it. docs/msit.md says what is different.");
+      "The command msit of the MindStudio inference tools, as provided by\n"
+      "msitd. For the differences, see docs/msit.md.");
   app_.set_help_flag("-h,--help", "Print help");
 }
 
@@ -139,7 +139,7 @@ int VerbTable::Run(const std::vector<std::string>& words) {
     std::string name = "msit";
     for (size_t i = 0; i < used; ++i) name += " " + words[i];
     return Complain(kExitUsage,
-                    fmt::format("\"{}\" is no command of {}; see {} --help",
+                    fmt::format("\"{}\" is not a command of {}; see {} --help",
                                 flags[0], name, name));
   }
   flags = verb->second.spelling.Rewrite(flags);

@@ -9,13 +9,13 @@ namespace msitd::msit_command {
 void AddViewVerb(VerbTable& table) {
   const auto options = std::make_shared<TensorViewOptions>();
   CLI::App& view = table.AddVerb(
-      table.root(), "tensor-view", "Show, cut, permute and save a tensor",
+      table.root(), "tensor-view", "Show, slice, permute and save a tensor",
       kCommonLogger,
       [options](Logger& log) { return ViewTensor(*options, log); });
   table.AddFlag(view, "--bin", "-b", "File with one tensor", options->file);
   table
       .AddFlag(view, "--operations", "-op",
-               "Slices [...] and permutations (...) with ; between them",
+               "Slices [...] and permutations (...), separated by ;",
                options->operations)
       .required(false);
   table.AddSwitch(view, "--print", "-p", "Print the tensor", options->prints);

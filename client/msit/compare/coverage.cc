@@ -58,7 +58,7 @@ void Coverage::AddLeft(const match::LeftTensors& left) {
 void Coverage::Tell(std::string_view prefix, std::string_view suffix,
                     Logger& log) const {
   const std::string text = fmt::format(
-      "{}{} pairs compared, {} tensors lack theirs, {} belong to none{}",
+      "{}{} pairs compared, {} tensors unmatched, {} need no counterpart{}",
       prefix, pair_count_, unmatched_count_, expected_count_, suffix);
   if (unmatched_count_ > 0) {
     log.Warning(text);

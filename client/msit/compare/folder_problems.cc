@@ -36,18 +36,17 @@ void WarnOfConflicts(const fill::ImportJob& import, Logger& log) {
   if (counts.conflict_count > 0) {
     for (const auto& doubled : import.doubled().listed()) {
       log.Warning(
-          fmt::format("{}: {} is a tensor of {} too, which came first: of "
-                      "others, its bytes stay",
+          fmt::format("{}: tensor {} was already imported from {} with "
+                      "different bytes, which are kept",
                       doubled.file, doubled.op, doubled.former));
     }
     log.Warning(fmt::format(
-        "{} tensors are not compared: others of their names came first",
+        "{} tensors are not compared: their names were already in use",
         counts.conflict_count));
   }
   if (counts.filtered_count > 0) {
     log.Warning(
-        fmt::format("{} tensors are not compared: the run takes none "
-                    "of them",
+        fmt::format("{} tensors are not compared: the run accepts none of them",
                     counts.filtered_count));
   }
 }

@@ -464,7 +464,7 @@ absl::Status LevelComparison::Run() {
   log_.Info("Saved comparing results: " + path);
   for (const auto& [prefix, coverage] : coverages_) {
     if (coverage.pair_count() == 0) {
-      log_.Warning(prefix + "nothing belongs together");
+      log_.Warning(prefix + "no tensors correspond to each other");
     }
     coverage.Tell(prefix, "", log_);
   }

@@ -171,8 +171,8 @@ absl::Status LevelSide::Open(Logger& log) {
   batch.emplace(*tree);
   if (!types.status().ok()) {
     log.Warning(
-        fmt::format("{}; its modules have no types, and are of the "
-                    "levels of the other side, or api",
+        fmt::format("{}; its modules have no types, so they have the levels of "
+                    "the other side, or level api",
                     Message(types.status())));
   }
   FindTokens();
@@ -185,9 +185,8 @@ absl::Status LevelSide::Open(Logger& log) {
   }
   if (about.cards.size() > 1) {
     batch->TellRanksApart();
-    log.Info(
-        fmt::format("{} and the cards beside it, {} in all, are put together",
-                    about.process, about.cards.size()));
+    log.Info(fmt::format("{} and the other cards, {} in total, are assembled",
+                         about.process, about.cards.size()));
   }
   return absl::OkStatus();
 }

@@ -53,11 +53,10 @@ absl::StatusOr<MappingTexts> ReadMappings(const std::string& folder) {
        {std::pair(kRtMapping, &out.rt), std::pair(kTorchMapping, &out.torch)}) {
     auto read = ask::ReadTextFile(folder + "/" + name, kAttachmentBytesMax);
     if (!read.ok()) {
-      return MakeStatus(
-          absl::StatusCode::kNotFound,
-          "--ops-json: {}/{}: {}; msit debug compare without both mappings of "
-          "MindIE Torch needs CANN",
-          folder, name, Message(read.status()));
+      return MakeStatus(absl::StatusCode::kNotFound,
+                        "--ops-json: {}/{}: {}; without both mappings of "
+                        "MindIE Torch, msit debug compare requires CANN",
+                        folder, name, Message(read.status()));
     }
     *text = *std::move(read);
   }
@@ -160,7 +159,7 @@ void MindieComparison::WriteOpMap(const match::MindieMapping& mapping) {
         return take(match::OpMapText(mapping, options_.is_compat));
       });
   if (written.ok()) return;
-  log_.Warning(fmt::format("{} is not written: {}", path, Message(written)));
+  log_.Warning(fmt::format("{} was not written: {}", path, Message(written)));
 }
 
 // The folder of one golden token is paired with the first token of MindIE if

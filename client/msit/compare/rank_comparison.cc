@@ -98,10 +98,11 @@ absl::StatusOr<std::unique_ptr<trees::Tree>> OpenSide(
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<trees::Tree> tree,
                          trees::OpenTree(path, options));
   if (tree->ranks().size() <= 1) return tree;
-  return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "{} has ranks {}: the other side has no folders of ranks, "
-                    "so pass the folder of one, worldsize<W>_global_rank<R>",
-                    path, fmt::join(tree->ranks(), ", "));
+  return MakeStatus(
+      absl::StatusCode::kInvalidArgument,
+      "{} has ranks {}, but the other side has no folders of ranks: pass the "
+      "folder of one rank, worldsize<W>_global_rank<R>",
+      path, fmt::join(tree->ranks(), ", "));
 }
 
 // Returns the path that msit writes for an op of a golden GE dump: inputs have
@@ -423,8 +424,9 @@ absl::Status RankComparison::AddRow(const v1::Comparison& /*comparison*/,
   auto golden_key = ParseTensorName(row.golden().name());
   auto key = ParseTensorName(row.target().name());
   if (!golden_key.has_value() || !key.has_value()) {
-    return MakeStatus(absl::StatusCode::kInternal, "{} or {} names no tensor",
-                      row.golden().name(), row.target().name());
+    return MakeStatus(absl::StatusCode::kInternal,
+                      "{} or {} does not name a tensor", row.golden().name(),
+                      row.target().name());
   }
   row_golden_ = PlaceOf(/*is_golden=*/true, *std::move(golden_key));
   row_my_ = PlaceOf(/*is_golden=*/false, *std::move(key));

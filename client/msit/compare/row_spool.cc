@@ -37,7 +37,7 @@ absl::StatusOr<RowSpool> RowSpool::Make() {
 absl::Status RowSpool::Add(Row row, std::string_view line) {
   if (rows_.size() == kReportRowsMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "a report has {} rows at most", kReportRowsMax);
+                      "a report has at most {} rows", kReportRowsMax);
   }
   row.begin = flushed_ + buffer_.size();
   row.bytes = static_cast<uint32_t>(line.size());

@@ -30,7 +30,7 @@ absl::StatusOr<std::optional<int32_t>> ParseRank(const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), end, rank);
   if (error == std::errc() && stop == end && rank >= 0) return rank;
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "--rank: {} is no number of a rank", Quoted(text));
+                    "--rank: {} is not the number of a rank", Quoted(text));
 }
 
 std::string OutputOf(const CompareOptions& options) {
@@ -60,7 +60,7 @@ void TellOfStatisticsFlags(const CompareOptions& options, Logger& log) {
         std::pair(!options.level.empty(), "--cmp-level")}) {
     if (!is_set) continue;
     log.Warning(
-        fmt::format("{} means nothing for --stats, and is ignored", flag));
+        fmt::format("{} has no effect with --stats and is ignored", flag));
   }
 }
 
@@ -110,8 +110,7 @@ absl::Status CompareSides(const CompareOptions& options,
       CustomAlgorithms::Start(options.algorithms, interrupts, log));
   if (is_my_folder && !FindGraphs(my, std::nullopt).empty()) {
     if (options.compares_statistics) {
-      log.Warning(
-          "--stats means nothing for dumps of TorchAir, and is ignored");
+      log.Warning("--stats has no effect for dumps of TorchAir and is ignored");
     }
     return CompareTorchair({.golden = golden,
                             .my = my,

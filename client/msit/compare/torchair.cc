@@ -50,8 +50,8 @@ std::map<int32_t, std::string> RankFolders(const std::string& folder,
     if (!rank.has_value()) continue;
     std::string& path = out[rank->rank];
     if (!path.empty() && log != nullptr) {
-      log->Warning(fmt::format("{} is not compared: {} is of the same rank",
-                               path, name));
+      log->Warning(
+          fmt::format("{} is not compared: {} has the same rank", path, name));
     }
     path = folder + "/" + name;
   }
@@ -85,9 +85,10 @@ absl::StatusOr<std::string> FolderOfRanks(const std::string& folder) {
     named.resize(kNamedFoldersMax);
     named.emplace_back("...");
   }
-  return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "{} has folders of ranks in several places: pass one of {}",
-                    folder, fmt::join(named, ", "));
+  return MakeStatus(
+      absl::StatusCode::kInvalidArgument,
+      "{} has folders of ranks in several folders: pass one of {}", folder,
+      fmt::join(named, ", "));
 }
 
 absl::StatusOr<std::vector<int32_t>> RanksToCompare(
@@ -169,8 +170,8 @@ absl::Status CompareDevices(const RankOptions& options,
     // Devices of GE have numbers.
     if (options.is_golden_fx) {
       log.Warning(fmt::format(
-          "{} has {} devices, and {} has {} graphs of FX: which of them belong "
-          "together is not known, so compare one device at a time",
+          "{} has {} devices, and {} has {} graphs of FX. It is unknown which "
+          "of them correspond: compare one device at a time",
           options.my, my_count, options.golden, golden_count));
     }
     return RankComparison(options, interrupts, log).Run();

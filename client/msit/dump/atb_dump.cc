@@ -92,7 +92,7 @@ absl::StatusOr<bool> AtbHasNewAbi(Logger& log) {
   }
   const auto has = HasDynamicSymbol(library, {"Probe", "cxx11"});
   if (has.ok()) return *has;
-  log.Warning(fmt::format("{}; taken as built with the old ABI",
+  log.Warning(fmt::format("{}; assuming that it is built with the old ABI",
                           Message(has.status())));
   return false;
 }
@@ -107,16 +107,16 @@ absl::StatusOr<std::string> FindProbe(Logger& log) {
   struct stat status = {};
   if (stat(probe.c_str(), &status) != 0) return ErrnoStatus(errno, probe);
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return MakeStatus(absl::StatusCode::kPermissionDenied,
-                      "{} is not loaded: others than its owner may write it",
-                      probe);
+    return MakeStatus(
+        absl::StatusCode::kPermissionDenied,
+        "{} is not loaded: it is writable for users other than its owner",
+        probe);
   }
   // These two characters separate names in LD_PRELOAD.
   if (probe.find_first_of(": ") != std::string::npos) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{} cannot be preloaded: a blank or colon is in its "
-                      "name",
-                      probe);
+    return MakeStatus(
+        absl::StatusCode::kInvalidArgument,
+        "{} cannot be preloaded: its name contains a space or colon", probe);
   }
   return probe;
 }
@@ -137,20 +137,20 @@ std::string CheckIds(const std::string& text) {
       text.empty() || IsListOf(text, ',', [](std::string_view id) {
         return IsListOf(id, '_', IsDigits);
       });
-  return is_right ? "" : text + " is no list of ids such as 2,3_1";
+  return is_right ? "" : text + " is not a list of ids such as 2,3_1";
 }
 
 std::string CheckRange(const std::string& text) {
   return text.empty() || IsListOf(text, ',', IsDigits)
              ? ""
-             : text + " is no list of numbers such as 0,10";
+             : text + " is not a list of numbers such as 0,10";
 }
 
 std::string CheckNumber(const std::string& text) {
   constexpr size_t kDigitsMax = 9;
   return IsDigits(text) && text.size() <= kDigitsMax
              ? ""
-             : text + " is no number from 0 on";
+             : text + " is not a number of at least 0";
 }
 
 void AddDeterminism(const std::string& seed, ask::Environment& environment) {
@@ -217,7 +217,8 @@ absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log) {
     std::error_code error;
     std::filesystem::create_directories(*processes, error);
     if (error) return ErrnoStatus(error.value(), "make " + *processes);
-    log.Warning("The topology of the model stays JSON: no ONNX is made of it");
+    log.Warning(
+        "The topology of the model remains JSON and is not converted to ONNX");
   }
   log.Info(fmt::format("Append save_tensor_so_path: {} to LD_PRELOAD", probe));
   Preload(probe, environment);
@@ -230,7 +231,7 @@ absl::StatusOr<int> DumpAtb(const AtbDumpOptions& options, Logger& log) {
     std::filesystem::remove_all(*processes, error);
   }
   if (exit_code != 0) {
-    log.Error(fmt::format("The command ended with {}", exit_code));
+    log.Error(fmt::format("The command exited with {}", exit_code));
   }
   return exit_code;
 }

@@ -110,9 +110,9 @@ absl::Status CheckPreload(const std::string& library) {
   if (library.find_first_of(" :") == std::string::npos) {
     return absl::OkStatus();
   }
-  return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                    "{} cannot be preloaded: its path has a blank or a colon",
-                    library);
+  return MakeStatus(
+      absl::StatusCode::kFailedPrecondition,
+      "{} cannot be preloaded: its path contains a space or colon", library);
 }
 
 absl::Status CheckFlags(const DebugDumpOptions& options) {
@@ -126,13 +126,13 @@ absl::Status CheckFlags(const DebugDumpOptions& options) {
         "msit debug dump without --exec, for models of ONNX, TensorFlow and "
         "Caffe{}, is not in this build: record them with the Python package "
         "msitd{}",
-        given, options.ops ? "; --operation-name needs --exec" : "");
+        given, options.ops ? "; --operation-name requires --exec" : "");
   }
   if (options.run && options.run->empty()) {
     return absl::InvalidArgumentError("--run: the name is empty");
   }
   if (options.endpoint && !options.run) {
-    return absl::InvalidArgumentError("--endpoint needs --run");
+    return absl::InvalidArgumentError("--endpoint requires --run");
   }
   return absl::OkStatus();
 }
@@ -152,7 +152,7 @@ absl::StatusOr<std::string> FindShim() {
     }
   }
   return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                    "{} is not beside msit: name it in {}", kShim,
+                    "{} is not next to msit: set its path in {}", kShim,
                     kShimVariable);
 }
 
@@ -178,7 +178,7 @@ absl::Status AttachMapping(fill::RunTarget& target, const std::string& name) {
   MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(name));
   if (file->size() > kAttachmentBytesMax) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "an attachment has {} bytes at most",
+                      "the maximum size of an attachment is {} bytes",
                       kAttachmentBytesMax);
   }
   MSITD_ASSIGN_OR_RETURN(const std::string text,
@@ -234,7 +234,8 @@ absl::StatusOr<bool> MindieDump::UseToolkit(const std::string& dump_path) {
 
 absl::Status MindieDump::PrepareStream() {
   if (!options_.output.empty()) {
-    log_.Warning("--output is not used: the dumps go to run " + *options_.run);
+    log_.Warning("--output is not used: the dumps are stored in run " +
+                 *options_.run);
   }
   connection_.endpoint = options_.endpoint.value_or(Variable("MSITD_ENDPOINT"));
   if (connection_.endpoint.empty()) {
@@ -273,7 +274,7 @@ absl::Status MindieDump::PrepareFiles() {
   environment_["MSITD_RUN"] = std::nullopt;
   MSITD_ASSIGN_OR_RETURN(const bool does_toolkit, UseToolkit(output_));
   if (does_toolkit) return absl::OkStatus();
-  log_.Info(fmt::format("There is no {} in {}: {} switches the dump on",
+  log_.Info(fmt::format("{} was not found in {}: {} enables the dump",
                         kMindieDump, Variable(kToolkitVariable), kShim));
   MSITD_ASSIGN_OR_RETURN(const std::string shim, FindShim());
   environment_["MSITD_ACL_DUMP_PATH"] = output_;
@@ -305,7 +306,7 @@ absl::Status MindieDump::AttachMappings() {
     const FileState now = StateOf(name);
     if (now == FileState() || now == before_[name]) {
       log_.Warning(fmt::format(
-          "the command has written no {}: it has to call mindietorch.finalize",
+          "the command has written no {}: it must call mindietorch.finalize",
           name));
       continue;
     }
@@ -328,8 +329,7 @@ absl::StatusOr<int> MindieDump::Run() {
   MSITD_ASSIGN_OR_RETURN(const int exit_code,
                          ask::RunCommand(words, environment_));
   if (exit_code != 0) {
-    log_.Error(
-        fmt::format("The command has ended with exit code {}", exit_code));
+    log_.Error(fmt::format("The command exited with {}", exit_code));
   }
   if (!is_streamed()) {
     log_.Info(fmt::format("The dumps are in {}", output_));
@@ -337,9 +337,11 @@ absl::StatusOr<int> MindieDump::Run() {
   }
   absl::Status attached = AttachMappings();
   if (!unused_.is_empty()) {
-    log_.Error("CANN has written files instead of calling back: they are gone");
-    attached.Update(absl::FailedPreconditionError(fmt::format(
-        "run {} lacks dumps: dump files, and import these", *options_.run)));
+    log_.Error(
+        "CANN wrote files instead of calling back, and these files are lost");
+    attached.Update(absl::FailedPreconditionError(
+        fmt::format("run {} lacks dumps: write dump files, and import them",
+                    *options_.run)));
   }
   if (attached.ok()) return exit_code;
   if (exit_code == 0) return attached;

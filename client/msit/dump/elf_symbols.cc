@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<Elf64_Shdr>> ReadSections(
   const bool is_ours = std::memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
                        head.e_ident[EI_CLASS] == ELFCLASS64 &&
                        head.e_ident[EI_DATA] == ELFDATA2LSB;
-  if (!is_ours) return NotTaken("it is no ELF file of 64 bits");
+  if (!is_ours) return NotTaken("it is not a 64-bit ELF file");
   if (head.e_shoff == 0 || head.e_shentsize != sizeof(Elf64_Shdr)) {
     return NotTaken("it has no sections");
   }
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<Elf64_Shdr>> ReadSections(
   }
   if (count > kElfSectionsMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "it has {} sections, at most {} are read", count,
+                      "it has {} sections; the maximum is {}", count,
                       kElfSectionsMax);
   }
   return ReadRecords<Elf64_Shdr>(library, head.e_shoff, count);
@@ -74,14 +74,14 @@ absl::StatusOr<bool> HasDynamicSymbol(const formats::ByteSource& library,
                    [](const Elf64_Shdr& s) { return s.sh_type == SHT_DYNSYM; });
   if (table == sections.end()) return NotTaken("it has no dynamic symbols");
   if (table->sh_link >= sections.size()) {
-    return NotTaken("the names of its symbols are in no section");
+    return NotTaken("the names of its symbols are not in a section");
   }
   const Elf64_Shdr& strings = sections[table->sh_link];
   const uint64_t count = table->sh_size / sizeof(Elf64_Sym);
   if (count > kElfSymbolsMax || strings.sh_size > kElfNamesBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "it has {} symbols with {} bytes of names, at most {} "
-                      "with {} are read",
+                      "it has {} symbols with {} bytes of names; the maximum "
+                      "is {} with {} bytes",
                       count, strings.sh_size, kElfSymbolsMax,
                       kElfNamesBytesMax);
   }

@@ -25,11 +25,11 @@ constexpr std::string_view kHumanEval = "HumanEval";
 using Numbers = std::vector<int64_t>;
 
 absl::Status WrongKey(std::string_view key) {
-  return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "the key \"{}\" does not go with the first one: keys are "
-                    "numbers, or all HumanEval/N, or all CPP/N, Go/N, Java/N, "
-                    "JavaScript/N or Python/N",
-                    key);
+  return MakeStatus(
+      absl::StatusCode::kInvalidArgument,
+      "the key \"{}\" does not match the first one: keys must all be numbers, "
+      "HumanEval/N, or CPP/N, Go/N, Java/N, JavaScript/N or Python/N",
+      key);
 }
 
 absl::StatusOr<int64_t> CaseNumber(std::string_view key,
@@ -118,10 +118,10 @@ absl::StatusOr<int> DumpLogits(const LogitsDumpOptions& options, Logger& log) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> words,
                          SplitCommand(options.command));
   if (words.front() != "torchrun" && words.front() != "modeltest") {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "--exec: the command has to start with torchrun or "
-                      "modeltest, and starts with {}",
-                      words.front());
+    return MakeStatus(
+        absl::StatusCode::kInvalidArgument,
+        "--exec: the command must start with torchrun or modeltest, not {}",
+        words.front());
   }
   MSITD_ASSIGN_OR_RETURN(const std::string cases,
                          BadCaseList(options.bad_cases));
@@ -133,7 +133,7 @@ absl::StatusOr<int> DumpLogits(const LogitsDumpOptions& options, Logger& log) {
   MSITD_ASSIGN_OR_RETURN(const int exit_code,
                          ask::RunCommand(words, environment));
   if (exit_code != 0) {
-    log.Error(fmt::format("The command ended with {}", exit_code));
+    log.Error(fmt::format("The command exited with {}", exit_code));
     return exit_code;
   }
   log.Info(

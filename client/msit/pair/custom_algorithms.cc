@@ -28,14 +28,14 @@ absl::Status CheckFile(const std::string& path) {
   }
   if (!S_ISREG(status.st_mode) || !path.ends_with(".py")) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{} {}: it is no Python file", kFlag, path);
+                      "{} {}: it is not a Python file", kFlag, path);
   }
   if (status.st_uid != geteuid() ||
       (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return MakeStatus(absl::StatusCode::kPermissionDenied,
-                      "{} {}: the file has to be yours, and others may not "
-                      "write it",
-                      kFlag, path);
+    return MakeStatus(
+        absl::StatusCode::kPermissionDenied,
+        "{} {}: you must own the file, and others must not be able to write it",
+        kFlag, path);
   }
   return absl::OkStatus();
 }
@@ -105,7 +105,7 @@ absl::StatusOr<CustomAlgorithms> CustomAlgorithms::Start(
     Logger& log) {
   if (functions.size() > kAlgorithmsMax) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{}: {} functions, at most {} may be", kFlag,
+                      "{}: {} functions; the maximum is {}", kFlag,
                       functions.size(), kAlgorithmsMax);
   }
   CustomAlgorithms made;
@@ -127,7 +127,7 @@ absl::StatusOr<CustomAlgorithms> CustomAlgorithms::Start(
     if (same == made.plugins_.end()) {
       made.plugins_.push_back(std::move(plugin));
     } else {
-      log.Warning("The last algorithm of this name counts: " + spec.metric);
+      log.Warning("The last algorithm of this name is used: " + spec.metric);
       *same = std::move(plugin);
     }
   }

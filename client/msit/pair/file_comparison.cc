@@ -67,7 +67,7 @@ class Dictionary {
 absl::Status CompareFiles(const CompareOptions& options,
                           ask::Interrupts& interrupts, Logger& log) {
   if (!options.rank.empty()) {
-    log.Warning("--rank means nothing for two files, and is ignored");
+    log.Warning("--rank has no effect for two files and is ignored");
   }
   MSITD_ASSIGN_OR_RETURN(
       CustomAlgorithms algorithms,

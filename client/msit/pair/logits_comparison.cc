@@ -153,7 +153,7 @@ class LogitsComparison {
     }
     if (!has_common) {
       return MakeStatus(absl::StatusCode::kNotFound,
-                        "no file {} has the same name in {} and {}", "*.pth",
+                        "no {} file exists in both {} and {}", "*.pth",
                         options_.golden, options_.my);
     }
     MSITD_RETURN_IF_ERROR(pairs_.Finish());

@@ -49,7 +49,7 @@ absl::Status PrivateComparison::StatusOf(const libmsit::Status& status) const {
   if (interrupts_.interrupted()) return absl::CancelledError("interrupted");
   const std::string full = FullDiskText();
   if (!full.empty()) return DiskFullError(full);
-  return absl::UnavailableError("the daemon takes no tensors: " +
+  return absl::UnavailableError("the daemon accepts no tensors: " +
                                 status.message);
 }
 
@@ -87,7 +87,7 @@ absl::Status PrivateComparison::Close(Side side) {
   }
   const std::string full = FullDiskText();
   if (!full.empty()) return DiskFullError(full);
-  return absl::UnavailableError("the daemon did not take all tensors: " +
+  return absl::UnavailableError("the daemon did not accept all tensors: " +
                                 client->stream_error());
 }
 

@@ -30,10 +30,10 @@ bool SaysDiskFull(std::string_view stream_error) {
 
 absl::Status DiskFullError(std::string_view stream_error) {
   std::error_code error;
-  return MakeStatus(absl::StatusCode::kResourceExhausted,
-                    "TMPDIR: {} has no room for what is compared: {}",
-                    std::filesystem::temp_directory_path(error).string(),
-                    stream_error);
+  return MakeStatus(
+      absl::StatusCode::kResourceExhausted,
+      "TMPDIR: {} does not have enough space for the compared tensors: {}",
+      std::filesystem::temp_directory_path(error).string(), stream_error);
 }
 
 PrivateRuns::PrivateRuns(ask::Interrupts& interrupts)

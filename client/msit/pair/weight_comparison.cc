@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<std::string>> WeightFiles(
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "{}: --weight takes two folders", folder);
+                      "{}: --weight requires two folders", folder);
   }
   std::filesystem::directory_iterator entry(folder, error);
   for (; !error && entry != std::filesystem::directory_iterator();
@@ -65,8 +65,8 @@ absl::StatusOr<std::vector<std::string>> WeightFiles(
   }
   if (found.size() > kWeightFilesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "{} has {} files with weights, at most {} are read",
-                      folder, found.size(), kWeightFilesMax);
+                      "{} has {} files with weights; the maximum is {}", folder,
+                      found.size(), kWeightFilesMax);
   }
   std::sort(found.begin(), found.end());
   return std::move(found);
@@ -114,7 +114,7 @@ class Weights {
     for (size_t i = 0; i < file->tensor_count(); ++i) {
       const std::string& name = file->Next()->name;
       if (!places_.try_emplace(name, Place{files_.size(), i}).second) {
-        log.Warning(fmt::format("{}: {} is there twice, the first one counts",
+        log.Warning(fmt::format("{}: {} appears twice; the first one is used",
                                 path, Quoted(name)));
         continue;
       }
@@ -155,7 +155,8 @@ class WeightComparison {
     }
     FindAloneInMy();
     MSITD_RETURN_IF_ERROR(pairs_.Finish());
-    if (lines_.empty()) log_.Warning("No weight of both folders is quantized");
+    if (lines_.empty())
+      log_.Warning("The folders have no quantized weights in common");
     std::string text = Header();
     for (const std::string& line : lines_) text += line;
     MSITD_ASSIGN_OR_RETURN(
@@ -192,7 +193,7 @@ class WeightComparison {
     }
     Warn(golden_alone_, "weights of golden are not in the other folder");
     Warn(my_alone_, "quantized weights of my are not in golden");
-    Warn(nameless_, "int8 tensors of my are no weight by their name");
+    Warn(nameless_, "int8 tensors of my do not have the name of a weight");
   }
 
   void Warn(const Alone& alone, std::string_view what) {
@@ -207,9 +208,9 @@ class WeightComparison {
         std::count_if(lines_.begin(), lines_.end(),
                       [](const std::string& line) { return !line.empty(); });
     const std::string text = fmt::format(
-        "{} weights compared, {} left out, {} not quantized; {} of golden "
-        "alone, {} quantized ones of my alone, {} int8 tensors are no weight "
-        "by their name",
+        "{} weights compared, {} left out, {} not quantized; {} only in "
+        "golden, {} quantized ones only in my, {} int8 tensors without the "
+        "name of a weight",
         row_count, left_out_count_, plain_count_, golden_alone_.count,
         my_alone_.count, nameless_.count);
     const bool is_all = left_out_count_ + golden_alone_.count +
@@ -298,7 +299,7 @@ class WeightComparison {
     const bool one_is_int8 =
         (fields[1] == "torch.int8") !=
         (fields[1 + std::size(kSideColumns)] == "torch.int8");
-    if (one_is_int8) return LeaveOut(name, "one side alone is int8");
+    if (one_is_int8) return LeaveOut(name, "only one side is int8");
     for (const std::string_view column : kMetricColumns) {
       const std::string text = ask::TextOf(row.At(column));
       fields.push_back(text == "nan" ? "" : text);

@@ -83,7 +83,7 @@ absl::Status CheckHeader(const std::vector<std::string>& header) {
   for (const std::string& name : header) {
     if (!seen.insert(name).second) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "column \"{}\" is there twice", ask::Printable(name));
+                        "column \"{}\" appears twice", ask::Printable(name));
     }
   }
   return absl::OkStatus();
@@ -124,7 +124,7 @@ absl::StatusOr<CsvTable> ReadCsv(const std::string& path) {
   const uint64_t bytes = (*source)->size();
   if (bytes > kCsvBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "{} has {} bytes, at most {} are read", path, bytes,
+                      "{} has {} bytes; the maximum is {}", path, bytes,
                       kCsvBytesMax);
   }
   const auto text = (*source)->ReadText(0, bytes);

@@ -131,7 +131,7 @@ absl::StatusOr<std::vector<int64_t>> Broadcast(const std::vector<int64_t>& a,
       if (extent == 1 || extent == so_far) continue;
       if (so_far != 1) {
         return MakeStatus(absl::StatusCode::kInvalidArgument,
-                          "{} and {} do not fit", SizeText(a), SizeText(b));
+                          "{} and {} do not match", SizeText(a), SizeText(b));
       }
       so_far = extent;
     }

@@ -65,7 +65,7 @@ absl::StatusOr<Tensor> ReadTensorAt(formats::TensorFile& file, size_t number) {
   MSITD_RETURN_IF_ERROR(found->problem);
   if (found->bytes > kViewedBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "its tensor has {} bytes, at most {} are read",
+                      "its tensor has {} bytes; the maximum is {}",
                       found->bytes, kViewedBytesMax);
   }
   Tensor tensor{found->dtype, found->shape, {}};
@@ -134,13 +134,13 @@ absl::StatusOr<Tensor> Join(const std::vector<Tensor>& pieces, size_t dim) {
     if (dim < shape.size()) shape[dim] = out.shape[dim];
     if (dim >= shape.size() || shape != out.shape || piece.dtype != out.dtype) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "its pieces do not go together");
+                        "its pieces do not fit together");
     }
     bytes += piece.bytes.size();
   }
   if (bytes > kViewedBytesMax || pieces.empty()) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "its pieces have {} bytes, {} may be", bytes,
+                      "its pieces have {} bytes; the maximum is {}", bytes,
                       kViewedBytesMax);
   }
   const uint64_t rows = ElementCount(std::span(out.shape).first(dim));

@@ -41,7 +41,7 @@ absl::Status WriteAtb(write::OutputFile& file, const Tensor& tensor) {
   const auto number = AtbNumbers().find(tensor.dtype);
   if (number == AtbNumbers().end()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "a .bin file has no {} elements; name a .npy file",
+                      "a .bin file cannot have {} elements; use a .npy file",
                       DTypeName(tensor.dtype));
   }
   MSITD_RETURN_IF_ERROR(
@@ -115,7 +115,7 @@ absl::Status ViewTensor(const TensorViewOptions& options, Logger& log) {
 
   MSITD_ASSIGN_OR_RETURN(const std::vector<double> numbers, NumbersOf(tensor));
   if (numbers.empty()) {
-    log.Warning("the tensor has no elements, and so no statistics");
+    log.Warning("the tensor has no elements and no statistics");
   } else {
     log.InfoBlock(StatisticsGrid(tensor, numbers));
   }

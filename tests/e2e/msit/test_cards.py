@@ -69,7 +69,7 @@ def test_one_card_is_compared_with_several(
     assert len(linear) == 2 * LAYERS
     assert {row["my_shape"] for row in linear} == {"[5, 12]"}
     assert all(f"/{cards[0]}/" in row["my_data_path"] for row in linear)
-    assert any(f"{len(cards)} in all, are put together" in line for line in log)
+    assert any(f"{len(cards)} in total, are assembled" in line for line in log)
     # The path may name a card.
     rows, _ = compare(tmp_path, golden, my / "tensors" / cards[1])
     assert all(is_exact(row) for row in rows)

@@ -324,7 +324,7 @@ def test_compare_refuses_in_one_line(tmp_path: Path) -> None:
         (("-gp", "g.npy", "-mp", "none.npy"), "none.npy: no such file"),
         (("-gp", "text.bin", "-mp", "g.npy"), "text.bin: "),
         (("-gp", "empty.npy", "-mp", "empty.npy"), "no elements"),
-        (("-gp", "g.npy", "-mp", "g.npy", "-w"), "--weight takes two folders"),
+        (("-gp", "g.npy", "-mp", "g.npy", "-w"), "--weight requires two folders"),
     ):
         done = msit(tmp_path, "llm", "cc", *words, expect=1)
         assert done.stderr.startswith("msit: ") and said in done.stderr

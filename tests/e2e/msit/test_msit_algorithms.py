@@ -150,9 +150,9 @@ def test_interpreter_without_torch_is_said(folder: Path) -> None:
         (":count", "is not FILE.py:FUNCTION"),
         ("f.py:a:b", "is not FILE.py:FUNCTION"),
         ("none.py:count", "none.py"),
-        ("m.pth:count", "it is no Python file"),
-        ("open.py:count", "others may not write it"),
-        (".:count", "it is no Python file"),
+        ("m.pth:count", "it is not a Python file"),
+        ("open.py:count", "others must not be able to write it"),
+        (".:count", "it is not a Python file"),
     ],
 )
 def test_wrong_functions_are_refused(folder: Path, function: str, said: str) -> None:

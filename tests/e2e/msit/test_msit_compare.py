@@ -136,7 +136,7 @@ def test_graph_is_compared_with_its_fx_nodes(tmp_path: Path) -> None:
         assert text in infos
     # Ops that GE inserted are compared with themselves.
     assert infos[-1] == (
-        "26 pairs compared, 0 tensors lack theirs, 4 belong to none, 0 rows left out"
+        "26 pairs compared, 0 tensors unmatched, 4 need no counterpart, 0 rows left out"
     )
     assert not messages(log, "WARNING")
 
@@ -150,7 +150,7 @@ def test_what_is_not_compared_with_itself_belongs_to_none(tmp_path: Path) -> Non
     ((_, rows),) = reports.items()
     assert len(rows) == len(PAIRS) - 1
     infos = messages(log, "INFO")
-    assert infos[-1].startswith("12 pairs compared, 0 tensors lack theirs, 3 belong")
+    assert infos[-1].startswith("12 pairs compared, 0 tensors unmatched, 3 need")
     assert any(text.startswith("1 my tensors are not compared: GE") for text in infos)
 
 
@@ -340,7 +340,7 @@ def test_fx_graph_is_that_of_its_number_alone(tmp_path: Path) -> None:
     text = "1 of 2 models of GE: its FX graph is unknown (graph_1/1/)"
     assert text in warnings
     # Inputs and outputs of Add, MatMul, Mul_1Relu_2 and Sub.
-    assert "12 tensors lack theirs" in warnings[-1]
+    assert "12 tensors unmatched" in warnings[-1]
 
 
 def test_text_is_that_of_the_number_though_one_graph_is_left(tmp_path: Path) -> None:
@@ -463,7 +463,7 @@ def test_fx_node_that_is_missing_is_named(tmp_path: Path) -> None:
         "FX data missing, GE tensor name: Add, FX tensor name: add-aten.add.Tensor"
     )
     assert missing in warnings
-    assert warnings[-1].startswith("10 pairs compared, 3 tensors lack theirs")
+    assert warnings[-1].startswith("10 pairs compared, 3 tensors unmatched")
 
 
 def test_sides_that_share_nothing_are_not_fine(tmp_path: Path) -> None:
@@ -474,7 +474,7 @@ def test_sides_that_share_nothing_are_not_fine(tmp_path: Path) -> None:
     ((_, rows),) = reports.items()
     assert pairs_of(rows) == [(0, *PAIRS[9][1:])]
     assert messages(log, "WARNING")[-1] == (
-        "1 pairs compared, 26 tensors lack theirs, 0 belong to none, 0 rows left out"
+        "1 pairs compared, 26 tensors unmatched, 0 need no counterpart, 0 rows left out"
     )
 
 

@@ -164,7 +164,7 @@ def test_exit_code_is_that_of_the_command(plain: Standin, place: Place) -> None:
         environment=place.environment(plain),
         expect=7,
     )
-    assert "The command has ended with exit code 7" in done.stderr
+    assert "The command exited with 7" in done.stderr
     killed = place.environment(plain, STANDIN_KILL_AFTER=0)
     killed["MSITD_ENDPOINT"] = "127.0.0.1:1"
     done = msit(
@@ -180,7 +180,7 @@ def test_exit_code_is_that_of_the_command(plain: Standin, place: Place) -> None:
     )
     # The mappings of the first command stay: they do not belong to this one.
     assert sorted(p.name for p in place.work.iterdir() if p.is_file()) == MAPPINGS
-    assert done.stderr.count("it has to call mindietorch.finalize") == 2
+    assert done.stderr.count("it must call mindietorch.finalize") == 2
 
 
 def test_files_that_cann_writes_nevertheless_are_an_error(
@@ -250,12 +250,12 @@ def daemon_path(daemon: Daemon) -> str:
     [
         ((), "without --exec"),
         (("-m", "a.onnx", "-dp", "cpu"), "--model, --device-pattern"),
-        (("-opname", "a"), "--operation-name needs --exec"),
+        (("-opname", "a"), "--operation-name requires --exec"),
         (("--exec", "echo $(ls)"), "a character other than"),
         (("--exec", "true;ls"), "a character other than"),
         (("--exec", ""), "the command is empty"),
         (("--exec", "true", "--run", ""), "--run: the name is empty"),
-        (("--exec", "true", "--endpoint", "h:1"), "--endpoint needs --run"),
+        (("--exec", "true", "--endpoint", "h:1"), "--endpoint requires --run"),
         (("--exec", "true", "--run", "r", "--endpoint", "?"), "?"),
         (("--exec", "no-such-program"), "start no-such-program: "),
         (("--exec", "true", "-o", "/proc/no"), "/proc"),

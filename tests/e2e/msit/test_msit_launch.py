@@ -55,7 +55,7 @@ def dump(folder: Path, given: dict[str, str], *words: str) -> dict[str, str]:
         expect=3,
         environment=given,
     )
-    assert log_of(done.stderr)[-1][1:] == ("ERROR", "The command ended with 3")
+    assert log_of(done.stderr)[-1][1:] == ("ERROR", "The command exited with 3")
     found = json.loads((folder / "found.json").read_text())
     return {str(k): str(v) for k, v in found.items()}
 
@@ -153,7 +153,7 @@ def test_what_is_missing_is_one_line(tmp_path: Path, toolkit: dict[str, str]) ->
     done = msit(
         tmp_path, *("llm", "dd", "--exec", "true"), expect=1, environment=toolkit
     )
-    assert "others than its owner may write it" in done.stderr
+    assert "it is writable for users other than its owner" in done.stderr
 
 
 def test_child_ends_as_a_shell_says(tmp_path: Path, toolkit: dict[str, str]) -> None:
@@ -216,12 +216,12 @@ def test_bad_cases_are_a_list(tmp_path: Path, keys: str, cases: list[object]) ->
     [
         ("key\n", (), 1, "no bad case"),
         ("other\n1\n", (), 1, "no column key"),
-        ("key\n1\nHumanEval/1\n", (), 1, "does not go with the first one"),
-        ("key\nHumanEval/1\n1\n", (), 1, "does not go with the first one"),
-        ("key\nGo/1\nHumanEval/1\n", (), 1, "does not go with the first one"),
-        ("key\nRust/1\n", (), 1, "does not go with the first one"),
-        ("key\n-1\n", (), 1, "does not go with the first one"),
-        ("key\nGo/x\n", (), 1, "does not go with the first one"),
+        ("key\n1\nHumanEval/1\n", (), 1, "does not match the first one"),
+        ("key\nHumanEval/1\n1\n", (), 1, "does not match the first one"),
+        ("key\nGo/1\nHumanEval/1\n", (), 1, "does not match the first one"),
+        ("key\nRust/1\n", (), 1, "does not match the first one"),
+        ("key\n-1\n", (), 1, "does not match the first one"),
+        ("key\nGo/x\n", (), 1, "does not match the first one"),
         ("key\n1\n", ("-tr", "0"), 2, "--token-range"),
         ("key\n1\n", ("-e", "python x.py"), 1, "torchrun or modeltest"),
         ("key\n1\n", ("-bcr", "none.csv"), 1, "none.csv"),

@@ -217,9 +217,9 @@ def test_what_a_level_lacks_is_told(tmp_path: Path) -> None:
         "module: 1 my tensors are not compared: only in run my (root.layers.7.mlp)",
         "api: 4 golden tensors are not compared: only in run golden (root.layers.4.mlp, root.layers.4, ...)",
         "api: 1 my tensors are not compared: only in run my (root.layers.7.mlp)",
-        "layer: 10 pairs compared, 1 tensors lack theirs, 0 belong to none",
-        "module: 9 pairs compared, 2 tensors lack theirs, 0 belong to none",
-        "api: 61 pairs compared, 5 tensors lack theirs, 0 belong to none",
+        "layer: 10 pairs compared, 1 tensors unmatched, 0 need no counterpart",
+        "module: 9 pairs compared, 2 tensors unmatched, 0 need no counterpart",
+        "api: 61 pairs compared, 5 tensors unmatched, 0 need no counterpart",
     ]
     log, _ = run(tmp_path, *sides, "-cl", "layer")
     assert messages(log, "WARNING")[-1].startswith("layer: 10 pairs compared, 1 tens")
@@ -292,7 +292,7 @@ def test_model_tree_that_is_none_is_a_warning(tmp_path: Path, text: str) -> None
     book = openpyxl.load_workbook(report)
     assert [sheet.max_row for sheet in book] == [1, 1, 1 + 6 * LAYERS]
     warnings = messages(log, "WARNING")
-    assert "layer: nothing belongs together" in warnings
+    assert "layer: no tensors correspond to each other" in warnings
 
 
 def write_graphs(dump: Path, golden: Path, executions: dict[int, list[int]]) -> None:
@@ -438,14 +438,14 @@ def test_what_the_library_lacks_is_told(tmp_path: Path) -> None:
     why = "its counterpart was not recorded"
     assert messages(log, "WARNING") == [
         f"layer: 1 golden tensors are not compared: {why} (root.layers.3)",
-        "layer: 10 pairs compared, 1 tensors lack theirs, 55 belong to none",
+        "layer: 10 pairs compared, 1 tensors unmatched, 55 need no counterpart",
     ]
     for path in my.rglob("outtensor0.bin"):
         path.write_bytes(b"format=2\ndtype=0\ndims=1\n$End=1\n" + bytes(4))
     log, _ = run(tmp_path, *words)
     warnings = messages(log, "WARNING")
-    assert "layer: nothing belongs together" in warnings
-    assert warnings[-1].startswith("layer: 0 pairs compared, 21 tensors lack theirs, ")
+    assert "layer: no tensors correspond to each other" in warnings
+    assert warnings[-1].startswith("layer: 0 pairs compared, 21 tensors unmatched, ")
 
 
 def test_tensors_that_are_there_twice_are_told(tmp_path: Path) -> None:
@@ -458,8 +458,11 @@ def test_tensors_that_are_there_twice_are_told(tmp_path: Path) -> None:
     words = ("llm", "compare", "-gp", str(golden), "-mp", str(my), "-cl", "layer")
     log, _ = run(tmp_path, *words)
     warnings = messages(log, "WARNING")
-    assert any("outtensor0.bin: 3_Layer is a tensor of " in text for text in warnings)
-    assert "1 tensors are not compared: others of their names came first" in warnings
+    assert any(
+        "outtensor0.bin: tensor 3_Layer was already imported from " in text
+        for text in warnings
+    )
+    assert "1 tensors are not compared: their names were already in use" in warnings
 
 
 def test_tokens_that_the_user_names_are_compared(tmp_path: Path) -> None:
@@ -542,7 +545,7 @@ def test_what_mindie_lacks_is_counted(tmp_path: Path) -> None:
     torch.save(torch.ones(2), extra / "output.pth")
     log, _ = run(tmp_path, *MINDIE)
     assert messages(log, "WARNING")[-1] == (
-        "1 pairs compared, 2 tensors lack theirs, 1 belong to none, 0 rows left out"
+        "1 pairs compared, 2 tensors unmatched, 1 need no counterpart, 0 rows left out"
     )
 
 

@@ -182,7 +182,7 @@ def test_statistics_of_two_torch_models_are_compared(tmp_path: Path) -> None:
         for side in ("golden", "my")
     ]
     log, rows = compare(tmp_path, *sides, "-cl", "layer")
-    warning = "--cmp-level means nothing for --stats, and is ignored"
+    warning = "--cmp-level has no effect with --stats and is ignored"
     assert ("msit_llm_logger", "WARNING", warning) in log
     assert len(rows) == 4
     wrong = [row for row in rows if row["max_stat_absolute_error"] != "0.0"]

@@ -146,8 +146,8 @@ def test_all_files_of_both_sides_are_read(tmp_path: Path) -> None:
     assert last == (
         "INFO",
         (
-            "4 weights compared, 0 left out, 0 not quantized; 0 of golden alone, "
-            "0 quantized ones of my alone, 0 int8 tensors are no weight by their name"
+            "4 weights compared, 0 left out, 0 not quantized; 0 only in golden, "
+            "0 quantized ones only in my, 0 int8 tensors without the name of a weight"
         ),
     )
 
@@ -197,30 +197,30 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     assert [rows[1][name] for name in METRICS] == [""] * 7
     said = [text for _, level, text in log if level == "WARNING"]
     for text in (
-        "'a.weight' is there twice",
+        "'a.weight' appears twice",
         "3.safetensors: ",
         "4.safetensors: it is empty",
         "'c.weight' is left out: there is no 'c.weight_offset'",
         "'d.weight' is left out: there is no 'd.weight_scale'",
-        "'e.weight' is left out: torch.Size([3, 4]) and torch.Size([5]) do not fit",
+        "'e.weight' is left out: torch.Size([3, 4]) and torch.Size([5]) do not match",
         "'f.weight' is left out: data shape doesn't match.",
         "'g.weight' has no metrics: golden_data includes NAN or inf.",
-        "'h.weight' is left out: one side alone is int8",
+        "'h.weight' is left out: only one side is int8",
         "'i.weight' is left out: it has no elements",
         "1 weights of golden are not in the other folder: 'j.weight'",
         (
             "8 quantized weights of my are not in golden: 'p.weight', 'q.weight', "
             "'r.weight', 's.weight', 't.weight', ..."
         ),
-        "1 int8 tensors of my are no weight by their name: 'a.qweights'",
+        "1 int8 tensors of my do not have the name of a weight: 'a.qweights'",
     ):
         assert sum(text in line for line in said) == 1, (text, said)
     assert len(said) == 13
     assert last == (
         "WARNING",
         (
-            "2 weights compared, 6 left out, 1 not quantized; 1 of golden alone, "
-            "8 quantized ones of my alone, 1 int8 tensors are no weight by their name"
+            "2 weights compared, 6 left out, 1 not quantized; 1 only in golden, "
+            "8 quantized ones only in my, 1 int8 tensors without the name of a weight"
         ),
     )
 
@@ -239,7 +239,7 @@ def test_shapes_that_grow_without_end_are_refused(tmp_path: Path) -> None:
     assert rows == []
     assert last[0] == "WARNING"
     assert log[0][1] == "WARNING" and "'a.weight' is left out: " in log[0][2]
-    assert log[1][2] == "No weight of both folders is quantized"
+    assert log[1][2] == "The folders have no quantized weights in common"
 
 
 def test_weights_take_two_folders_with_weights(tmp_path: Path) -> None:
@@ -248,8 +248,8 @@ def test_weights_take_two_folders_with_weights(tmp_path: Path) -> None:
     verb = ("llm", "cc", "-w", "-gp", "g", "-mp")
     for words, said in (
         ((*verb, "m"), "m has no .safetensors or .bin file"),
-        ((*verb, "none"), "none: --weight takes two folders"),
-        ((*verb, "g/1.safetensors"), "1.safetensors: --weight takes two folders"),
+        ((*verb, "none"), "none: --weight requires two folders"),
+        ((*verb, "g/1.safetensors"), "1.safetensors: --weight requires two folders"),
     ):
         done = msit(tmp_path, *words, expect=1)
         assert done.stderr.startswith("msit: ") and said in done.stderr

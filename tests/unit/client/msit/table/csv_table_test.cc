@@ -38,7 +38,7 @@ TEST(CsvTable, RefusesWhatIsNoTable) {
   const Case cases[] = {
       {"a,b\n1,2\n3,\"4", "a quote in line 3 is not closed"},
       {"a,b\n1,2,3\n", "line 2 has 3 fields, the header has 2"},
-      {"a,a\n", "column \"a\" is there twice"},
+      {"a,a\n", "column \"a\" appears twice"},
       {"\n\n", "it has no header"},
       {std::string(kCsvColumnsMax, ','), "too many columns"},
   };
