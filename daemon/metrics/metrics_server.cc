@@ -179,12 +179,14 @@ bool MetricsServer::Read(Connection& connection) {
 void MetricsServer::Answer(Connection& connection) {
   const RequestLine line = Parse(connection.request);
   if (!line.is_http) {
-    connection.head = Refusal("400 Bad Request", "this is no HTTP/1\n");
+    connection.head =
+        Refusal("400 Bad Request", "this is not an HTTP/1 request\n");
   } else if (line.method != "GET" && line.method != "HEAD") {
-    connection.head = Refusal("405 Method Not Allowed", "GET and HEAD alone\n",
-                              "Allow: GET, HEAD\r\n");
+    connection.head =
+        Refusal("405 Method Not Allowed", "only GET and HEAD are supported\n",
+                "Allow: GET, HEAD\r\n");
   } else if (line.path != "/metrics") {
-    connection.head = Refusal("404 Not Found", "there is /metrics alone\n");
+    connection.head = Refusal("404 Not Found", "only /metrics exists\n");
   } else {
     const auto page = Page();
     connection.head = Head("200 OK", kPageType, page->size());

@@ -295,7 +295,7 @@ def test_what_is_appended_in_vain_is_said_everywhere(daemon: Daemon, shm: bool) 
 
     record(daemon, shm=shm, run="golden")
     compared = daemon.ctl("compare", "run", "golden", "run").stdout
-    assert "recorded twice    target run: 1 record came again" in compared
+    assert "recorded twice    target run: 1 record with different bytes" in compared
     assert "recorded twice    golden" not in compared
 
 

@@ -18,12 +18,12 @@ TEST(MetricPageTest, AMetricHasItsHelpAndTypeOnce) {
   page.Add(MetricId::kStorageState, "full", 0);
   page.Add(MetricId::kOpenStreams, 3);
   EXPECT_EQ(page.text(),
-            "# HELP msitd_storage_state 1 for the state that the storage is "
-            "in, 0 for the others.\n"
+            "# HELP msitd_storage_state 1 for the current state of the "
+            "storage, 0 for the others.\n"
             "# TYPE msitd_storage_state gauge\n"
             "msitd_storage_state{state=\"ok\"} 1\n"
             "msitd_storage_state{state=\"full\"} 0\n"
-            "# HELP msitd_open_streams Streams of producers.\n"
+            "# HELP msitd_open_streams Open streams of producers.\n"
             "# TYPE msitd_open_streams gauge\n"
             "msitd_open_streams 3\n");
 }
