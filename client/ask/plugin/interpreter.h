@@ -102,13 +102,12 @@ std::string AnswerText(std::string_view text);
 // bounded, and waiting for them is limited in time. Thread-compatible.
 //
 // Messages, all little-endian:
-// - Request: u64 bytes of golden, u64 bytes of target, two dtype names of
-// 16\n//   bytes, padded with zeros, and u32 bytes of the shapes. The shapes
-// follow, as\n//   `2,3` with a NUL between them, then the bytes of both
-// tensors.
-// - Answer: "mpr1", u32 kind, u32 bytes of text, f64 value, then the text.
-// The\n//   first answer is sent without a request, after the function has been
-// tried.\n//   For functions of msit, a line with the value precedes the text.
+// - Request: u64 bytes of golden, u64 bytes of target, two dtype names of 16
+//   bytes, padded with zeros, and u32 bytes of the shapes. The shapes follow,
+//   as `2,3` with a NUL between them, then the bytes of both tensors.
+// - Answer: "mpr1", u32 kind, u32 bytes of text, f64 value, then the text. The
+//   first answer is sent without a request, after the function has been tried.
+//   For functions of msit, a line with the value precedes the text.
 // - Request of kKeep: u64 bytes of the tensor, u32 bytes of its place, its
 //   dtype name, the place, which consists of texts separated by NUL, and the
 //   bytes. The answer has either a text and no value, or kind 4 and u32 arrays.
