@@ -97,7 +97,7 @@ def test_run_is_that_of_an_import(
 ) -> None:
     tree = write_tree(tmp_path / "tree")
     done = job(cann, daemon, tree, STANDIN_ORDER=order, STANDIN_SLICE_BYTES=slice_bytes)
-    assert said(done)[-1].startswith("run streamed: 36 tensors of 12 files")
+    assert said(done)[-1].startswith("run streamed: 36 tensors from 12 files")
     streamed = records(daemon, "streamed")
     assert len(streamed) == 48
     assert streamed == imported(daemon, tree)
@@ -156,7 +156,7 @@ def test_host_may_do_as_it_likes(
     """The host exits without aclFinalize, forks, or switches dumps on itself."""
     tree = write_tree(tmp_path / "tree")
     done = job(cann, daemon, tree, how)
-    assert said(done)[-1].startswith("run streamed: 36 tensors of 12 files")
+    assert said(done)[-1].startswith("run streamed: 36 tensors from 12 files")
     assert len(records(daemon, "streamed")) == 48
 
 
@@ -232,7 +232,7 @@ def test_run_of_another_job_is_not_changed(
     job(cann, daemon, tree)
     before = records(daemon, "streamed")
     lines = said(job(cann, daemon, tree))
-    assert lines[-1].endswith("0 tensors of 12 files; 12 files were not sent")
+    assert lines[-1].endswith("0 tensors from 12 files; 12 files were not sent")
     assert "RUN_EXISTS" in "".join(lines[:-1])
     assert records(daemon, "streamed") == before
     lines = said(job(cann, daemon, tree, MSITD_ACL_IF_EXISTS="new"))
@@ -270,7 +270,7 @@ def test_daemon_may_be_elsewhere(
 ) -> None:
     tree = write_tree(tmp_path / "tree")
     done = job(cann, daemon, tree, how, MSITD_ENDPOINT=daemon.endpoint)
-    assert said(done)[-1].endswith("36 tensors of 12 files, 12 more have no bytes")
+    assert said(done)[-1].endswith("36 tensors from 12 files, 12 more have no bytes")
     assert records(daemon, "streamed") == imported(daemon, tree)
 
 

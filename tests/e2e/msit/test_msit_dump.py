@@ -120,7 +120,7 @@ def test_run_has_the_tensors_and_the_mappings(
     )
     assert files_of(place.work) == {}
     assert list(place.temporary.iterdir()) == []
-    assert "run streamed: 36 tensors of 12 files" in done.stderr
+    assert "run streamed: 36 tensors from 12 files" in done.stderr
     assert records(daemon, "streamed") == imported(daemon, place.tree)
     listed = daemon.ctl_json("run", "attachments", "streamed")["attachments"]
     assert sorted(one["name"].rpartition("/")[2] for one in listed) == MAPPINGS

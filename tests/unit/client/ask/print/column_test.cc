@@ -162,8 +162,9 @@ TEST(ColumnTest, AnEndThatFitsTwoPathsIsRefused) {
   const auto columns =
       ParseColumns(*v1::ComparisonRow::descriptor(), "row", "nan_count");
   ASSERT_FALSE(columns.ok());
-  EXPECT_THAT(std::string(Message(columns.status())),
-              HasSubstr("may be golden.nan_count or target.nan_count"));
+  EXPECT_THAT(
+      std::string(Message(columns.status())),
+      HasSubstr("is ambiguous: use golden.nan_count or target.nan_count"));
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ TEST(EndpointTest, BadOnesSayWhy) {
   EXPECT_THAT(error_of(""), HasSubstr("no port"));
   EXPECT_THAT(error_of("node7"), HasSubstr("no port"));
   EXPECT_THAT(error_of(":7741"), HasSubstr("no host"));
-  EXPECT_THAT(error_of("node7:0"), HasSubstr("not 1 to 65535"));
-  EXPECT_THAT(error_of("node7:65536"), HasSubstr("not 1 to 65535"));
+  EXPECT_THAT(error_of("node7:0"), HasSubstr("not in 1..65535"));
+  EXPECT_THAT(error_of("node7:65536"), HasSubstr("not in 1..65535"));
   EXPECT_THAT(error_of("::1:7741"), HasSubstr("the host is invalid"));
   EXPECT_THAT(error_of("http://node7:7741"), HasSubstr("the host is invalid"));
   EXPECT_THAT(error_of("unix:"), HasSubstr("no path"));

@@ -38,7 +38,8 @@ TEST(PolicyFileTest, ATolerancePresetOrPredicateMayStand) {
   EXPECT_EQ(both->atol(), 0.5);
   EXPECT_EQ(both->predicate(), "cosine > 0.9");
   EXPECT_FALSE(ParseRule("x: rtol=1e-3")->has_atol());
-  EXPECT_THAT(ErrorOf("x: @toch"), HasSubstr("there are torch, polygraphy"));
+  EXPECT_THAT(ErrorOf("x: @toch"),
+              HasSubstr("the presets are torch, polygraphy"));
   EXPECT_THAT(ErrorOf("x: rtol=1x"), HasSubstr("\"1x\" is not a number"));
 }
 
@@ -68,8 +69,9 @@ TEST(PolicyFileTest, JsonIsThatOfTheProto) {
   ASSERT_TRUE(policy.ok());
   ASSERT_EQ(policy->rules_size(), 1);
   EXPECT_EQ(policy->rules(0).predicate(), "kl <= 1");
-  EXPECT_THAT(ErrorOf("{\"rule\": []}"), HasSubstr("no JSON of a policy"));
-  EXPECT_THAT(ErrorOf("{"), HasSubstr("no JSON of a policy"));
+  EXPECT_THAT(ErrorOf("{\"rule\": []}"),
+              HasSubstr("not valid JSON for a policy"));
+  EXPECT_THAT(ErrorOf("{"), HasSubstr("not valid JSON for a policy"));
 }
 
 TEST(PolicyFileTest, AFileThatIsNotThereIsNoUsageError) {
@@ -98,11 +100,12 @@ TEST(CaptureRulesTest, WhatIsNoRuleIsRefused) {
   const auto error = [](std::string_view text) {
     return std::string(Message(ParseCaptureRules(text).status()));
   };
-  EXPECT_THAT(error("[{\"lvl\": 1}]"), HasSubstr("no JSON of capture rules"));
+  EXPECT_THAT(error("[{\"lvl\": 1}]"),
+              HasSubstr("not valid JSON for capture rules"));
   EXPECT_THAT(error("{\"rules\": 1}"),
-              HasSubstr("no JSON of a capture policy"));
+              HasSubstr("not valid JSON for a capture policy"));
   EXPECT_THAT(error("[]"), HasSubstr("has no rules"));
-  EXPECT_THAT(error(""), HasSubstr("no JSON"));
+  EXPECT_THAT(error(""), HasSubstr("not valid JSON"));
 }
 
 }  // namespace

@@ -115,9 +115,9 @@ TEST(YamlTextTest, WhatTheParserWouldHoldIsBounded) {
     }
   }
   EXPECT_THAT(YamlError(Repeated("[", 8 * kYamlUntoldMax)),
-              HasSubstr("has too much in one line"));
+              HasSubstr("has too much text in one line"));
   EXPECT_THAT(YamlError("[" + Repeated("a,\n", kYamlUntoldMax + 1) + "]"),
-              HasSubstr("has too much in one line"));
+              HasSubstr("has too much text in one line"));
 }
 
 TEST(YamlTextTest, BracketsAndQuotesInTextsAreTexts) {

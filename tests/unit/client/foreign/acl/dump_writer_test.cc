@@ -116,7 +116,7 @@ TEST_F(DumpWriterTest, NoFailureAtTheEndKeepsTheResultFromBeingSaid) {
     allocations_left = -1;
     const std::string said = ::testing::internal::GetCapturedStderr();
     has_any = has_failed;
-    ASSERT_NE(said.find("run r: 0 tensors of "), std::string::npos)
+    ASSERT_NE(said.find("run r: 0 tensors from "), std::string::npos)
         << number << ": " << said;
   }
 }

@@ -132,8 +132,10 @@ TEST_F(SliceTableTest, SliceThatTheProcessHasNoMemoryForLosesTheFile) {
   EXPECT_EQ(Next(), "");
   EXPECT_FALSE(table_->TakeOpen().has_value());
   EXPECT_EQ(table_->counts().lost_file_count, 2U);
-  EXPECT_THAT(lost_, ElementsAre(HasSubstr("first: the process has no memory"),
-                                 HasSubstr("second: the process has no")));
+  EXPECT_THAT(
+      lost_,
+      ElementsAre(HasSubstr("first: the process does not have enough memory"),
+                  HasSubstr("second: the process does not have")));
 }
 
 TEST_F(SliceTableTest, FileOfABrokenSliceIsLost) {
@@ -169,8 +171,8 @@ TEST_F(SliceTableTest, FilesThatBeginAfterTheEndAreLost) {
   for (int i = 0; i < 3; ++i) Put("b", {}, "1", false);
   Put("c", {}, "1", true);
   EXPECT_EQ(table_->counts().lost_file_count, 2U);
-  EXPECT_THAT(lost_, ElementsAre(HasSubstr("b: it came after the end"),
-                                 HasSubstr("c: it came after the end")));
+  EXPECT_THAT(lost_, ElementsAre(HasSubstr("b: it arrived after the end"),
+                                 HasSubstr("c: it arrived after the end")));
   EXPECT_EQ(Next(), "");
 }
 

@@ -105,7 +105,7 @@ TEST(GraphTextTest, ProblemsNameTheirLine) {
   EXPECT_THAT(Message(ParseGraphText("op {\n name }").problem),
               HasSubstr("line 2: a field has neither"));
   EXPECT_THAT(Message(ParseGraphText("}").problem),
-              HasSubstr("line 1: no name"));
+              HasSubstr("line 1: not the name"));
   EXPECT_THAT(Message(ParseGraphText("op { name: \"a").problem),
               HasSubstr("line 1: "));
   EXPECT_FALSE(ParseGraphText(std::string("\0\x01\xff", 3)).problem.ok());

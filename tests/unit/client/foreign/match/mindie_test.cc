@@ -279,17 +279,18 @@ TEST(MindieTest, BadMappingsAreRefusedWithTheirCause) {
   EXPECT_THAT(error(kRt, "[1]"), HasSubstr("an entry is not an object"));
   EXPECT_THAT(error(kRt, "["), HasSubstr("is not valid JSON"));
   EXPECT_THAT(error(kRt, R"([{"rt_layer": "ACT_6"}])"),
-              HasSubstr("saved and loaded"));
-  // After a model is saved and loaded, the key exists but the name is empty.
+              HasSubstr("Saving and loading"));
+  // After a model is Saving and loading, the key exists but the name is empty.
   for (const char* node : {"\"\"", "null"}) {
     EXPECT_THAT(
         error(kRt, fmt::format(R"([{{"jit_node": {}, "rt_layer": "ACT_6"}}])",
                                node)),
-        HasSubstr("saved and loaded"));
+        HasSubstr("Saving and loading"));
   }
   EXPECT_THAT(error(kRt, R"([{"jit_node": "x", "rt_layer": "X"}])"),
               HasSubstr("have no layers in common"));
-  EXPECT_THAT(error(std::string(1000, '['), kJit), HasSubstr("too deep"));
+  EXPECT_THAT(error(std::string(1000, '['), kJit),
+              HasSubstr("too many values or levels"));
   const RunFacts run = RunBuilder("mindie").File(kRtFile, kRt).Build();
   const auto missing = MatchMindieWithTorch(run, run, {});
   EXPECT_TRUE(absl::IsNotFound(missing.status()));

@@ -236,11 +236,11 @@ TEST(MsprobeAdviceTest, FailuresAreThoseOfEarlyReleases) {
 TEST(MsprobeAdviceTest, AdviceDependsOnTheLeaf) {
   const MsprobeRules& rules = DefaultMsprobeRules();
   EXPECT_THAT(AdviceFor("Torch.add.0.forward.input.0", rules),
-              HasSubstr("goes into the call"));
+              HasSubstr("input of the call"));
   EXPECT_THAT(AdviceFor("Torch.add.0.forward.output.0", rules),
               HasSubstr("forward computation"));
   EXPECT_THAT(AdviceFor("Torch.add.0.backward.input.0", rules),
-              HasSubstr("gradient that comes in"));
+              HasSubstr("incoming gradient"));
   EXPECT_THAT(AdviceFor("Torch.add.0.backward.output.0", rules),
               HasSubstr("backward computation"));
   for (const char* op :
@@ -282,7 +282,7 @@ TEST(MsprobeReportTest, IgnoredRowsAreNoPass) {
   ASSERT_TRUE(writer->Add(IgnoredRow()).ok());
   const auto note = writer->Finish();
   ASSERT_TRUE(note.ok());
-  EXPECT_EQ(*note, "1 rows are ignored: receive buffers and scratch");
+  EXPECT_EQ(*note, "1 rows are ignored: receive buffers and scratch memory");
   EXPECT_THAT(out, HasSubstr(",Err_message,Highlight,Highlight Reason\n"));
   EXPECT_THAT(out, HasSubstr(",ignored,[],,\n"));
 }

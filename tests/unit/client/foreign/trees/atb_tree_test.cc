@@ -238,8 +238,9 @@ TEST(AtbTreeTest, LinksInsideAreFilesAndOthersAreProblems) {
   ASSERT_NE(tree, nullptr);
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 npu:0 0 0_Add#0 input:0",
                                               "0 npu:0 0 0_Add#0 output:0"));
-  EXPECT_THAT(Problems(*tree, made),
-              ElementsAre(HasSubstr("intensor1.bin: a link that leads out")));
+  EXPECT_THAT(
+      Problems(*tree, made),
+      ElementsAre(HasSubstr("intensor1.bin: a link to a file outside")));
 }
 
 TEST(AtbTreeTest, WhatIsNoDumpIsSaid) {

@@ -17,7 +17,7 @@ TEST(DetectTest, AFolderWithoutTensorsIsRefused) {
   const auto tree = OpenTree(made.path(), {});
   EXPECT_EQ(tree.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Message(tree.status())),
-              ::testing::HasSubstr("no tree that msitd knows"));
+              ::testing::HasSubstr("not a tree of a known format"));
 }
 
 TEST(DetectTest, AKindThatIsSaidIsNotLookedFor) {

@@ -91,12 +91,12 @@ TEST(IndexTreeTest, WhatCannotBeReadIsAProblem) {
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 cpu:0 0 a#0 output:0"));
   EXPECT_THAT(
       Problems(*tree, made),
-      ElementsAre(HasSubstr("line 2: it is not an object"), HasSubstr("line 3"),
-                  HasSubstr("line 5: it has no valid \"rank\""),
-                  HasSubstr("line 6"),
-                  HasSubstr("output 0 of lost: missing in the export: gone"),
-                  HasSubstr("other.npy: it is not read: tensors.jsonl does "
-                            "not name it")));
+      ElementsAre(
+          HasSubstr("line 2: it is not a JSON object"), HasSubstr("line 3"),
+          HasSubstr("line 5: it has no valid \"rank\""), HasSubstr("line 6"),
+          HasSubstr("output 0 of lost: missing in the export: gone"),
+          HasSubstr("other.npy: it is not read: tensors.jsonl does "
+                    "not name it")));
 }
 
 }  // namespace

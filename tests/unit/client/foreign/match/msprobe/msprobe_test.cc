@@ -390,9 +390,10 @@ TEST(MsprobeMatcherTest, ReceiveBuffersAreIgnored) {
                           "golden 6: ignored: a receive buffer or scratch"));
   EXPECT_THAT(
       mapping.notes,
-      ElementsAre("12 tensors are ignored, receive buffers and scratch: "
-                  "Distributed.all_gather input/0, Distributed.irecv "
-                  "input/0, Distributed.irecv input/tensor, ..."));
+      ElementsAre(
+          "12 tensors are ignored (receive buffers and scratch memory): "
+          "Distributed.all_gather input/0, Distributed.irecv "
+          "input/0, Distributed.irecv input/tensor, ..."));
   // A table of the user replaces the default table. It names only MindSpore's
   // buffer, and the buffer of torch that is paired with it is ignored as well.
   const Mapping own =

@@ -355,7 +355,7 @@ TEST(MindieTreeTest, MappingsMayLieWhereTheUserSays) {
   }
   EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 npu:0 0 Add#0"));
   EXPECT_THAT(Problems(*tree, made), IsEmpty());
-  EXPECT_THAT(error("other"), HasSubstr("for mindie alone"));
+  EXPECT_THAT(error("other"), HasSubstr("only for mindie"));
   options.mapping_folder = made.path("nowhere");
   EXPECT_THAT(error("out"), HasSubstr("nowhere"));
 }

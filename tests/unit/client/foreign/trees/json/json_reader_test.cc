@@ -139,7 +139,7 @@ TEST(JsonReaderTest, DepthIsBounded) {
   const std::string most(kJsonDepthMax, '[');
   EXPECT_EQ(Tokens(most + std::string(kJsonDepthMax, ']')).size(),
             2 * kJsonDepthMax);
-  EXPECT_THAT(Tokens(most + "[").back(), HasSubstr("lie in each other"));
+  EXPECT_THAT(Tokens(most + "[").back(), HasSubstr("are nested"));
 }
 
 TEST(JsonReaderTest, TextsAreBounded) {
