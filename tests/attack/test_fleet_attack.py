@@ -93,7 +93,7 @@ def test_a_daemon_that_is_named_by_many_addresses_counts_once(
     for number, alias in enumerate(aliases):
         note = f"note: {alias} and {places[number % 2]} are the same daemon, which counts once\n"
         assert note in done.stderr
-    assert "both hold" not in done.stderr
+    assert "both have" not in done.stderr
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def fails_soon(folder: Path, disk: SmallDisk, below: str, *words: str) -> None:
     )
     assert time.monotonic() - start < SOON_S
     last = done.stderr.splitlines()[-1]
-    assert f"TMPDIR: {disk.path} has no room" in last, done.stderr
+    assert f"TMPDIR: {disk.path} does not have enough space" in last, done.stderr
     assert "bytes left" in last
     assert not os.listdir(disk.path)
 

@@ -135,13 +135,13 @@ def test_wrong_files_are_errors(tmp_path: Path) -> None:
         formats.read_dump_data(tmp_path / "none")
     path = tmp_path / "x.pth"
     path.write_bytes(b"hello, world: no tensors")
-    with pytest.raises(ValueError, match="no kind of file"):
+    with pytest.raises(ValueError, match="not a kind of file"):
         next(formats.tensors_of(path))
     torch.save([torch.ones(2), os.getcwd], path)
     with pytest.raises(ValueError, match="posix.getcwd"):
         formats.read_dump_data(path)
     path.write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(ValueError, match="no kind of file"):
+    with pytest.raises(ValueError, match="not a kind of file"):
         formats.read_dump_data(path)
 
 

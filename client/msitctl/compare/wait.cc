@@ -108,12 +108,13 @@ ask::Outcome TellWhetherItGoesOn(ask::Outcome outcome,
         "; {0} has ended; for the result: msitctl compare get {0}", name);
   } else if (comparison.follow() && !comparison.detach()) {
     outcome.error += fmt::format(
-        "; {0} runs for another 10 s, then ends because its rows are not read; "
-        "for its state: msitctl compare get {0}",
+        "; {0} continues for about 10 s while the daemon runs, then ends "
+        "because its rows are not read; for its state: msitctl compare get {0}",
         name);
   } else {
     outcome.error += fmt::format(
-        "; {0} continues in the daemon; for its state: msitctl compare get {0}",
+        "; {0} continues while the daemon runs; for its state: msitctl compare "
+        "get {0}",
         name);
   }
   return outcome;

@@ -96,7 +96,8 @@ ask::Outcome TellItGoesOn(ask::Outcome outcome, const v1::ArchiveJob& job) {
   if (outcome.ok() || IsOver(job)) return outcome;
   if (outcome.error.empty()) outcome.error = "interrupted";
   outcome.error += fmt::format(
-      "; job {} continues in the daemon; to wait for it, repeat the command",
+      "; job {} continues while the daemon runs; to wait for it, repeat the "
+      "command",
       job.id());
   return outcome;
 }

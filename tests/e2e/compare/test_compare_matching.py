@@ -58,7 +58,7 @@ def test_bad_mappings_say_what_and_where(daemon: Daemon, tmp_path: Path) -> None
         ("a: b\na: c\n", USAGE, 'line 2: "a" appears twice'),
         ("a\n", USAGE, "line 1: is not GOLDEN: TARGET"),
         ('{"a": 1}', USAGE, '"a" is not mapped to a string'),
-        ('{"a": "c", "b": "c"}', INVALID, 'ops[1].target_op: "c" appears twice'),
+        ('{"a": "c", "b": "c"}', INVALID, 'ops[1].target_op: "c" is there twice'),
     ):
         file = tmp_path / "map"
         file.write_text(text)

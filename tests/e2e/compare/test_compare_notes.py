@@ -33,9 +33,9 @@ def test_rules_for_other_names_are_told(equal: Daemon) -> None:
     result = equal.ctl("compare", "run", "g", "t", *rules, *rest)
     notes = result.stderr.splitlines()
     assert notes[:-1] == [
-        "msitctl: note: --rule 'head: nl2 <= 1e-9'  matched no op",
-        "msitctl: note: --rewrite '^model=>root'  matched no op",
-        "msitctl: note: --allow-unmatched 'drop'  matched no op",
+        "msitctl: note: --rule 'head: nl2 <= 1e-9' matched no op",
+        "msitctl: note: --rewrite '^model=>root' matched no op",
+        "msitctl: note: --allow-unmatched 'drop' matched no op",
     ]
     assert "To match all names that end in head, use '*head'" in notes[-1]
     comparison = equal.ctl_json("compare", "get", "c-000001")

@@ -157,7 +157,7 @@ def test_problems_are_listed_and_counted_by_reason(daemon: Daemon, tree: Path) -
     lines = [
         line
         for line in result.stderr.splitlines()
-        if not line.startswith("the files do not say")
+        if not line.startswith("the files do not record")
     ]
     assert lines[20] == "31 problems in total:"
     assert sum(int(line.split()[0]) for line in lines[21:]) == 31
@@ -210,7 +210,7 @@ def test_run_of_a_job_is_refused(daemon: Daemon, tree: Path) -> None:
         client.record(np.zeros(1), op="op")
         client.flush(TIMEOUT_S)
     refused = daemon.ctl("run", "import", str(tree), "--run", "job", expect=USAGE)
-    assert "no import brought" in refused.stderr
+    assert "were not imported" in refused.stderr
 
 
 def test_ranks_come_one_by_one_into_one_run(daemon: Daemon, tree: Path) -> None:
@@ -276,7 +276,9 @@ def test_dump_that_became_another_call_is_a_problem(
         words = ("run", "import", str(tmp_path / "ge"), "--run", "r")
         told = daemon.ctl(*words, expect=PARTIAL).stderr
         assert "/MatMul.op1.1." in told
-        assert "was imported as another tensor; import into a new run" in told
+        assert (
+            "was already imported as a different tensor; import into a new run" in told
+        )
 
 
 def write_ge_statistics(folder: Path, largest: float) -> Path:

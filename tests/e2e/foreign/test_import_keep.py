@@ -86,7 +86,7 @@ def test_run_has_what_one_function_keeps(
     assert "import into another run" in refused["stderr"]
     bring(daemon, tree, "--keep-open", run="full")
     refused = bring(daemon, tree, "--keep", keep, run="full", expect=USAGE)
-    assert "no function has chosen" in refused["stderr"]
+    assert "imported without a function" in refused["stderr"]
 
 
 def test_function_that_fails_is_told(

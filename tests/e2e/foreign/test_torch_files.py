@@ -257,7 +257,7 @@ def laughs() -> bytes:
         (b"\x80\x02h\x05.", "refers"),
         (b"\x80\x02NN.", "one value"),
         (b"\x80\x02(N.", "one value"),
-        (b"\x80\x02N)R.", "no global"),
+        (b"\x80\x02N)R.", "not a global"),
         (b"\x80\x02Na.", "missing"),
         (b"\x80\x02}NNs(Nu.", "dict"),
         (b"\x80\x02ios\nsystem\n.", "operation 0x69"),

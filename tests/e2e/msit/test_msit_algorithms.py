@@ -143,7 +143,7 @@ def test_interpreter_without_torch_is_said(folder: Path) -> None:
     ("function", "said"),
     [
         ("f.py:of_three", "it has 3 parameters"),
-        ("f.py:no_pair", "no pair of a value and a text"),
+        ("f.py:no_pair", "not a pair of a value and a text"),
         ("f.py:tensor", "the value is of type Tensor"),
         ("f.py:fails", "ValueError: never"),
         ("f.py", "is not FILE.py:FUNCTION"),

@@ -219,7 +219,7 @@ def test_library_that_cannot_be_preloaded_is_refused(
         environment=place.environment(plain, MSIT_ACL_LIBRARY=shim),
         expect=1,
     )
-    assert "cannot be preloaded: its path has a blank" in done.stderr
+    assert "cannot be preloaded: its path contains a space" in done.stderr
 
 
 def test_mappings_stay_if_the_daemon_is_not_there(

@@ -164,7 +164,7 @@ def test_bin_files_of_torch_count_where_there_are_no_safetensors(
     (row,), log, _ = weights(tmp_path, "-alg", "f.py:count")
     assert (row["weight_name"], row["max_absolute_error"]) == ("a.weight", "0.0")
     ((_, level, said),) = log
-    assert level == "WARNING" and said.startswith("--custom-algorithms means nothing")
+    assert level == "WARNING" and said.startswith("--custom-algorithms has no effect")
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_ranks_that_record_unequally_often_are_named(daemon: Daemon) -> None:
 
     for rank in (0, 1, 0):
         record(rank)
-    assert "rank 0 has recorded 2 times, rank 1 1 time:" in coverage()
+    assert "rank 0 has recorded 2 times, and rank 1 1 time." in coverage()
     with open_client(daemon, True, rank=1, world_size=2) as client:
         client.record(np.zeros(3), op="op")
         client.flush()

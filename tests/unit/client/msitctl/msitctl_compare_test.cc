@@ -386,7 +386,8 @@ TEST_F(CompareCommandsTest, AnInterruptedWaitLeavesTheComparison) {
   const ChildResult result =
       Run({"compare", "get", "c-000001", "--wait", "--timeout", "300ms"});
   EXPECT_EQ(result.exit_code, 68);
-  EXPECT_THAT(result.err, HasSubstr("c-000001 continues in the daemon"));
+  EXPECT_THAT(result.err,
+              HasSubstr("c-000001 continues while the daemon runs"));
   EXPECT_THAT(daemon_.calls(), Not(Contains("CancelComparison")));
 }
 
