@@ -104,7 +104,7 @@ def test_function_that_fails_is_told(
     for number in range(3, 20):
         save_fx(tree / "1/graph_1", number)
     result = bring(daemon, tree, "--keep", keep, run="lost", expect=LOCAL)
-    assert "17 interpreters ended or took too long" in result["stderr"]
+    assert "17 earlier interpreters ended or took too long" in result["stderr"]
 
 
 def test_dry_run_asks_the_function_and_no_daemon(
