@@ -168,6 +168,30 @@ absl::Status CheckCredentials(
                     "tls_cert and tls_key do not fit, or are no PEM");
 }
 
+// Adds the services, with health checks and reflection, and the limits of
+// calls.
+void SetUpBuilder(const config::DaemonConfig& config,
+                  std::span<const NamedService> services,
+                  grpc::ServerBuilder& builder) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  SetOptions(builder);
+  SetQuota(config, builder);
+  for (const NamedService& named : services) {
+    builder.RegisterService(named.service);
+  }
+}
+
+absl::StatusOr<std::vector<config::ListenAddress>> AddressesOf(
+    const config::DaemonConfig& config) {
+  std::vector<config::ListenAddress> out;
+  for (const std::string& text : config.listen) {
+    MSITD_ASSIGN_OR_RETURN(out.emplace_back(),
+                           config::ParseListenAddress(text));
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
@@ -180,11 +204,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                            TlsFiles::Open({config.tls_cert, config.tls_key,
                                            config.tls_client_ca}));
   }
-  std::vector<config::ListenAddress> addresses;
-  for (const std::string& text : config.listen) {
-    MSITD_ASSIGN_OR_RETURN(addresses.emplace_back(),
-                           config::ParseListenAddress(text));
-  }
+  MSITD_ASSIGN_OR_RETURN(auto addresses, AddressesOf(config));
   const std::string path = config.SocketPath();
   UniqueFd passed = TakePassedSocket(path, SOCK_STREAM);
   if (!passed.valid()) {
@@ -201,14 +221,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                                    ? TlsCredentials(*out->tls_files_, policy)
                                    : LoopbackCredentials(policy);
   if (has_tls) MSITD_RETURN_IF_ERROR(CheckCredentials(tcp_credentials));
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  SetOptions(builder);
-  SetQuota(config, builder);
-  for (const NamedService& named : services) {
-    builder.RegisterService(named.service);
-  }
+  SetUpBuilder(config, services, builder);
   const FileBudget budget =
       FileBudget::Of(FileLimit(), static_cast<size_t>(config.max_streams));
   using Protocol = ConnectionAcceptor::Protocol;

@@ -210,6 +210,13 @@ class FakeStore final : public storage::Store,
   std::optional<Original> FindOriginal(Run& run, const chunk::Chunk& chunk,
                                        const chunk::RecordDescriptor& record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns what the first part of a tensor declares about the whole tensor.
+  static storage::TensorInfo Describe(TensorKey key, const chunk::Chunk& chunk,
+                                      const chunk::RecordDescriptor& record);
+  static void CountTensor(const storage::TensorInfo& tensor, Run& run);
+  void CountDigest(const chunk::RecordDescriptor& record,
+                   storage::StreamRepeats& counts)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static void SetExtras(const chunk::Chunk& chunk,
                         const chunk::RecordDescriptor& record,
                         storage::TensorInfo& out);

@@ -34,23 +34,8 @@ void FakeStore::AddRecord(Run& run, chunk::Chunk& chunk,
   }
   Tensor& tensor = run.tensors[KeyOf(key)];
   if (tensor.parts.empty()) {
-    tensor.info.key = std::move(key);
-    tensor.info.dtype = static_cast<DType>(record.dtype);
-    const auto dims = chunk.Dims(record);
-    tensor.info.shape.assign(dims.begin(), dims.end());
-    tensor.info.tensor_bytes = record.tensor_bytes;
-    tensor.info.sequence = record.sequence;
-    tensor.info.placement = chunk.Text(record.placement);
-    SetExtras(chunk, record, tensor.info);
-    const bool is_tensor = tensor.info.kind == RecordKind::kTensor;
-    const bool is_statistics = tensor.info.kind == RecordKind::kStatistics;
-    ++(is_tensor       ? run.info.counters.tensor_count
-       : is_statistics ? run.info.counters.statistics_count
-                       : run.info.counters.value_count);
-    run.info.counters.document_count +=
-        tensor.info.kind == RecordKind::kDocument ? 1 : 0;
-    run.info.counters.token_end =
-        std::max(run.info.counters.token_end, record.token + 1);
+    tensor.info = Describe(std::move(key), chunk, record);
+    CountTensor(tensor.info, run);
   }
   ++stats_.committed_record_count;
   const auto payload = chunk.PayloadOf(record);
@@ -70,14 +55,7 @@ void FakeStore::AddRecord(Run& run, chunk::Chunk& chunk,
   tensor.info.is_claimed |=
       original ? original->is_claimed : chunk::IsClaimed(record);
   if (chunk::HasDigest(record) && !original) {
-    storage::StreamRepeats& counts = run.repeats[chunk.header().rank];
-    const bool is_checked = !chunk::IsClaimed(record);
-    const bool is_false = (record.flags & chunk::kFalseDigestFlag) != 0;
-    counts.claimed_count += record.part_offset == 0 ? 1 : 0;
-    counts.checked_count += is_checked ? 1 : 0;
-    counts.false_count += is_false ? 1 : 0;
-    stats_.checked_digest_count += is_checked ? 1 : 0;
-    stats_.false_digest_count += is_false ? 1 : 0;
+    CountDigest(record, run.repeats[chunk.header().rank]);
   }
   if (original.has_value()) {
     part->second = original->part;
@@ -97,6 +75,42 @@ void FakeStore::AddRecord(Run& run, chunk::Chunk& chunk,
   tensor.summaries[record.part_offset] = record.summary;
   run.info.counters.payload_bytes += payload.size();
   stats_.committed_bytes += payload.size();
+}
+
+TensorInfo FakeStore::Describe(TensorKey key, const chunk::Chunk& chunk,
+                               const chunk::RecordDescriptor& record) {
+  TensorInfo out;
+  out.key = std::move(key);
+  out.dtype = static_cast<DType>(record.dtype);
+  const auto dims = chunk.Dims(record);
+  out.shape.assign(dims.begin(), dims.end());
+  out.tensor_bytes = record.tensor_bytes;
+  out.sequence = record.sequence;
+  out.placement = chunk.Text(record.placement);
+  SetExtras(chunk, record, out);
+  return out;
+}
+
+void FakeStore::CountTensor(const TensorInfo& tensor, Run& run) {
+  auto& counters = run.info.counters;
+  const bool is_tensor = tensor.kind == RecordKind::kTensor;
+  const bool is_statistics = tensor.kind == RecordKind::kStatistics;
+  ++(is_tensor       ? counters.tensor_count
+     : is_statistics ? counters.statistics_count
+                     : counters.value_count);
+  counters.document_count += tensor.kind == RecordKind::kDocument ? 1 : 0;
+  counters.token_end = std::max(counters.token_end, tensor.key.token + 1);
+}
+
+void FakeStore::CountDigest(const chunk::RecordDescriptor& record,
+                            storage::StreamRepeats& counts) {
+  const bool is_checked = !chunk::IsClaimed(record);
+  const bool is_false = (record.flags & chunk::kFalseDigestFlag) != 0;
+  counts.claimed_count += record.part_offset == 0 ? 1 : 0;
+  counts.checked_count += is_checked ? 1 : 0;
+  counts.false_count += is_false ? 1 : 0;
+  stats_.checked_digest_count += is_checked ? 1 : 0;
+  stats_.false_digest_count += is_false ? 1 : 0;
 }
 
 std::optional<FakeStore::Original> FakeStore::FindOriginal(

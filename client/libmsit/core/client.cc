@@ -92,6 +92,33 @@ std::chrono::steady_clock::time_point After(std::chrono::microseconds time) {
          std::min<std::chrono::microseconds>(time, kLongest);
 }
 
+// Returns whether a tensor gets the same key as a record of its token.
+bool IsSameRecord(const AliasTable::Original& record, const TensorView& tensor,
+                  int32_t call) {
+  return record.call == call && record.io == tensor.io &&
+         record.op == tensor.op && record.index == tensor.index;
+}
+
+// Returns the description of a tensor without its texts and its position in the
+// stream.
+chunk::RecordSpec SpecOf(const TensorView& tensor, int64_t token, int32_t call,
+                         uint64_t tensor_bytes) {
+  return {.device = tensor.device,
+          .token = token,
+          .op = tensor.op,
+          .call = call,
+          .io = tensor.io,
+          .index = tensor.index,
+          .dtype = tensor.dtype,
+          .dims = tensor.dims,
+          .tensor_bytes = tensor_bytes,
+          .part_offset = 0,
+          .part_bytes = 0,
+          .placement = tensor.placement,
+          .kind = tensor.kind,
+          .requires_grad = tensor.requires_grad};
+}
+
 }  // namespace
 
 Status Client::Open(ClientOptions options,
@@ -317,30 +344,15 @@ Status Client::TakeAt(capture::Level level, const TensorView& tensor,
   }
   // If the calls of an op are numbered in both ways, a record may have the same
   // call number as its original. Daemons reject an alias of itself.
-  if (plan.original && plan.original->call == call &&
-      plan.original->io == tensor.io && plan.original->op == tensor.op &&
-      plan.original->index == tensor.index) {
+  if (plan.original && IsSameRecord(*plan.original, tensor, call)) {
     if (needs_original) return unknown();
     plan = {.kept = TakeKeptLevel(level)};
   }
   std::string value;
   std::string stack;
-  chunk::RecordSpec part{.sequence = next_sequence_++,
-                         .device = tensor.device,
-                         .token = token,
-                         .op = tensor.op,
-                         .call = call,
-                         .io = tensor.io,
-                         .index = tensor.index,
-                         .dtype = tensor.dtype,
-                         .dims = tensor.dims,
-                         .tensor_bytes = tensor_bytes,
-                         .part_offset = 0,
-                         .part_bytes = 0,
-                         .placement = tensor.placement,
-                         .kind = tensor.kind,
-                         .requires_grad = tensor.requires_grad,
-                         .stack = FitStack(tensor.stack, stack)};
+  chunk::RecordSpec part = SpecOf(tensor, token, call, tensor_bytes);
+  part.sequence = next_sequence_++;
+  part.stack = FitStack(tensor.stack, stack);
   if (HasValueText(tensor.kind)) part.value = FitValue(tensor.value, value);
   if (plan.original) part.alias = plan.original->AsSpec();
   if (chunk::VersionFor(part) > chunk_version_) return LeaveOut(part);

@@ -136,6 +136,31 @@ std::string ClosedText(const TensorPair& pair, uint64_t closed_count) {
 
 constexpr char kBySummaries[] = "; so the summaries of the whole tensors say";
 
+bool HasTolerance(const Verification& verification) {
+  return (verification.request.sets & compute::kToleranceSet) != 0;
+}
+
+// Returns the metric that fails the predicate of the pair, with the positions
+// of the largest differences.
+std::string FailureText(const TensorPair& pair, const PairPlan& plan,
+                        const RowMetrics& metrics,
+                        const compute::PairMetrics& pair_metrics,
+                        const compute::ElementMetrics& elements) {
+  const predicate::Predicate& predicate = *plan.verification.predicate;
+  std::string text = predicate.FirstFailure(metrics);
+  if (HasTolerance(plan.verification)) {
+    text += ToleranceNeeded(plan.verification.request, elements);
+  }
+  const uint64_t step =
+      plan.is_sampled() ? SampleStep(ElementCount(pair.golden->shape)) : 1;
+  const std::string where =
+      LargestDifference(pair_metrics, *pair.target, *pair.golden, step);
+  if (!where.empty()) text += "; " + where;
+  text += WorstPlaces(predicate, metrics, pair_metrics, elements,
+                      pair.golden->shape);
+  return text;
+}
+
 // Returns the metrics of a pair with equal bytes.
 RowMetrics EqualMetrics(const TensorPair& pair,
                         const compute::ElementRequest& request) {
@@ -408,9 +433,7 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
     return absl::OkStatus();
   }
   row.set_predicate(predicate.text());
-  const bool has_tolerance =
-      (verification.request.sets & compute::kToleranceSet) != 0;
-  if (has_tolerance) {
+  if (HasTolerance(verification)) {
     row.set_rtol(verification.request.rtol);
     row.set_atol(verification.request.atol);
   }
@@ -425,16 +448,8 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
            row);
     return absl::OkStatus();
   }
-  std::string reason = predicate.FirstFailure(metrics);
-  if (has_tolerance) {
-    reason += ToleranceNeeded(verification.request, *elements);
-  }
-  const std::string where = LargestDifference(
-      *pair_metrics, *pair.target, *pair.golden,
-      is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
-  if (!where.empty()) reason += "; " + where;
-  reason += WorstPlaces(predicate, metrics, *pair_metrics, *elements,
-                        pair.golden->shape);
+  std::string reason =
+      FailureText(pair, plan, metrics, *pair_metrics, *elements);
   if (!remark.empty()) reason += "; " + remark;
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
