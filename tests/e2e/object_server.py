@@ -169,116 +169,125 @@ class Faults:
     objects: dict[str, bytes] = field(default_factory=dict)
 
 
+class _HttpServer(http.server.ThreadingHTTPServer):
+    """Listens on a free port; one thread serves each connection."""
+
+    def __init__(self, faults: Faults) -> None:
+        super().__init__(("127.0.0.1", 0), _BadHandler)
+        self.faults = faults
+        self.lock = threading.Lock()
+
+
+class _BadHandler(http.server.BaseHTTPRequestHandler):
+    """Serves one request to a BadServer, or fails as its faults demand."""
+
+    server: "_HttpServer"
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args: object) -> None:
+        """Suppresses log output."""
+
+    def answer(self, code: int, body: bytes = b"", length: int | None = None) -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.send_header("Last-Modified", self.server.faults.modified)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def serve(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(size)
+        with self.server.lock:
+            self.server.faults.requests.append((self.command, self.path))
+            choice = self.server.faults.choose(
+                self.command, len(self.server.faults.requests)
+            )
+        time.sleep(self.server.faults.delay_s)
+        if self.server.faults.hold is not None:
+            self.server.faults.hold(self.path)
+        if isinstance(choice, int):
+            self.answer(choice)
+            return
+        if choice == "cut":
+            self.close_connection = True
+            # The answer to HEAD has no body that could be truncated.
+            if self.command != "HEAD":
+                self.answer(200, b"x", 1000)
+            return
+        if self.command == "PUT":
+            self.put(body)
+        elif self.path.find("?") >= 0:
+            self.list()
+        else:
+            self.get()
+
+    def put(self, body: bytes) -> None:
+        with self.server.lock:
+            held = sum(map(len, self.server.faults.objects.values()))
+            if (
+                self.headers.get("If-None-Match")
+                and self.path in self.server.faults.objects
+                and not self.server.faults.ignores_absence
+            ):
+                self.answer(412)
+            elif (
+                self.server.faults.bytes_max is not None
+                and held + len(body) > self.server.faults.bytes_max
+            ):
+                self.answer(507)
+            else:
+                self.server.faults.objects[self.path] = body
+                self.answer(200)
+
+    def get(self) -> None:
+        body = self.server.faults.objects.get(self.path)
+        if body is None:
+            self.answer(404)
+            return
+        area = self.headers.get("Range")
+        if self.command == "HEAD":
+            self.answer(200, b"", len(body))
+        elif area is None:
+            self.answer(200, body)
+        else:
+            first, last = map(int, area.removeprefix("bytes=").split("-"))
+            if first >= len(body):
+                self.answer(416)
+            else:
+                self.answer(206, body[first : last + 1])
+
+    def list(self) -> None:
+        url = urllib.parse.urlsplit(self.path)
+        prefix = dict(urllib.parse.parse_qsl(url.query)).get("prefix", "")
+        names = set()
+        for path in list(self.server.faults.objects):
+            key = path.removeprefix(f"{url.path}/")
+            if key.startswith(prefix):
+                rest = key.removeprefix(prefix)
+                names.add(rest.partition("/")[0] + "/" * ("/" in rest))
+        found = "".join(
+            f"<CommonPrefixes><Prefix>{prefix}{name}</Prefix></CommonPrefixes>"
+            if name.endswith("/")
+            else f"<Contents><Key>{prefix}{name}</Key></Contents>"
+            for name in sorted(names)
+        )
+        whole = f"<ListBucketResult>{found}</ListBucketResult>".encode()
+        self.answer(200, self.server.faults.rewrite_list(whole))
+
+    do_GET = do_HEAD = do_PUT = serve
+
+    def do_DELETE(self) -> None:
+        self.server.faults.objects.pop(self.path, None)
+        self.answer(204)
+
+
 class BadServer:
     """Stores objects in memory, accepts any key, and fails as the test sets."""
 
     def __init__(self) -> None:
-        faults = self.faults = Faults()
-        lock = threading.Lock()
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *args: object) -> None:
-                """Suppresses log output."""
-
-            def answer(
-                self, code: int, body: bytes = b"", length: int | None = None
-            ) -> None:
-                self.send_response(code)
-                self.send_header(
-                    "Content-Length", str(len(body) if length is None else length)
-                )
-                self.send_header("Last-Modified", faults.modified)
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(body)
-
-            def serve(self) -> None:
-                size = int(self.headers.get("Content-Length") or 0)
-                body = self.rfile.read(size)
-                with lock:
-                    faults.requests.append((self.command, self.path))
-                    choice = faults.choose(self.command, len(faults.requests))
-                time.sleep(faults.delay_s)
-                if faults.hold is not None:
-                    faults.hold(self.path)
-                if isinstance(choice, int):
-                    self.answer(choice)
-                    return
-                if choice == "cut":
-                    self.close_connection = True
-                    # The answer to HEAD has no body that could be truncated.
-                    if self.command != "HEAD":
-                        self.answer(200, b"x", 1000)
-                    return
-                if self.command == "PUT":
-                    self.put(body)
-                elif self.path.find("?") >= 0:
-                    self.list()
-                else:
-                    self.get()
-
-            def put(self, body: bytes) -> None:
-                with lock:
-                    held = sum(map(len, faults.objects.values()))
-                    if (
-                        self.headers.get("If-None-Match")
-                        and self.path in faults.objects
-                        and not faults.ignores_absence
-                    ):
-                        self.answer(412)
-                    elif (
-                        faults.bytes_max is not None
-                        and held + len(body) > faults.bytes_max
-                    ):
-                        self.answer(507)
-                    else:
-                        faults.objects[self.path] = body
-                        self.answer(200)
-
-            def get(self) -> None:
-                body = faults.objects.get(self.path)
-                if body is None:
-                    self.answer(404)
-                    return
-                area = self.headers.get("Range")
-                if self.command == "HEAD":
-                    self.answer(200, b"", len(body))
-                elif area is None:
-                    self.answer(200, body)
-                else:
-                    first, last = map(int, area.removeprefix("bytes=").split("-"))
-                    if first >= len(body):
-                        self.answer(416)
-                    else:
-                        self.answer(206, body[first : last + 1])
-
-            def list(self) -> None:
-                url = urllib.parse.urlsplit(self.path)
-                prefix = dict(urllib.parse.parse_qsl(url.query)).get("prefix", "")
-                names = set()
-                for path in list(faults.objects):
-                    key = path.removeprefix(f"{url.path}/")
-                    if key.startswith(prefix):
-                        rest = key.removeprefix(prefix)
-                        names.add(rest.partition("/")[0] + "/" * ("/" in rest))
-                found = "".join(
-                    f"<CommonPrefixes><Prefix>{prefix}{name}</Prefix></CommonPrefixes>"
-                    if name.endswith("/")
-                    else f"<Contents><Key>{prefix}{name}</Key></Contents>"
-                    for name in sorted(names)
-                )
-                whole = f"<ListBucketResult>{found}</ListBucketResult>".encode()
-                self.answer(200, faults.rewrite_list(whole))
-
-            do_GET = do_HEAD = do_PUT = serve
-
-            def do_DELETE(self) -> None:
-                faults.objects.pop(self.path, None)
-                self.answer(204)
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.faults = Faults()
+        self.server = _HttpServer(self.faults)
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
 

@@ -17,18 +17,23 @@ from exports import EVIL_OPS, export, send
 from daemon import Daemon
 
 
-def test_msit_folders(daemon: Daemon, tmp_path: Path) -> None:
+def module_export(daemon: Daemon, out: Path) -> tuple[Path, list[Record]]:
+    """Exports a run with modules. Returns the folder of its device, and the records."""
     records = [r for r in module_records() if r.kind in (cb.TENSOR, cb.DOCUMENT)]
     send(daemon, "r", records)
     old = os.umask(0o022)
     try:
-        counts = export(daemon, tmp_path / "out", "--format", "msit", "--statistics")
+        counts = export(daemon, out, "--format", "msit", "--statistics")
     finally:
         os.umask(old)
     assert counts["tensor_count"] == len(records) - 1
-    (top,) = (tmp_path / "out").iterdir()
+    (top,) = out.iterdir()
     assert re.fullmatch(r"msit_dump_\d{8}_\d{6}", top.name)
-    device = top / "torch_tensors/cpu_0"
+    return top / "torch_tensors/cpu_0", records
+
+
+def test_msit_folders(daemon: Daemon, tmp_path: Path) -> None:
+    device, records = module_export(daemon, tmp_path / "out")
     assert json.loads((device / "model_tree.json").read_text()) == {
         "name": "root",
         "type": "Net",
@@ -61,7 +66,7 @@ def test_msit_folders(daemon: Daemon, tmp_path: Path) -> None:
     assert tensor.requires_grad
     assert tensor.detach().numpy().tobytes() == records[1].data
     modes = {
-        top: 0o755,
+        device.parents[1]: 0o755,
         device: 0o750,
         device / "0/root.fc.0": 0o750,
         device / "0/Functional.dropout.2": 0o755,
@@ -70,6 +75,10 @@ def test_msit_folders(daemon: Daemon, tmp_path: Path) -> None:
         device / "0/root.fc/statistics.csv": 0o640,
     }
     assert {path: path.stat().st_mode & 0o777 for path in modes} == modes
+
+
+def test_msit_statistics(daemon: Daemon, tmp_path: Path) -> None:
+    device, records = module_export(daemon, tmp_path / "out")
     raw = (device / "0/root.fc/statistics.csv").read_bytes()
     assert raw.count(b"\r\n") == raw.count(b"\n") == 3
     rows = list(csv.reader(raw.decode().splitlines()))
@@ -96,6 +105,10 @@ def test_msit_folders(daemon: Daemon, tmp_path: Path) -> None:
         repr(float(array.max())),
     ]
     assert float(rows[1][9]) == pytest.approx(float(np.linalg.norm(array)), rel=1e-6)
+
+
+def test_statistics_are_only_for_msit(daemon: Daemon, tmp_path: Path) -> None:
+    send(daemon, "r", module_records())
     daemon.ctl(
         "run",
         "export",

@@ -34,13 +34,20 @@ def leaf_of(record: Record, file: str) -> dict[str, Any]:
     }
 
 
-def test_msprobe_is_made_of_records(daemon: Daemon, tmp_path: Path) -> None:
+NAME = "Module.fc.0.Linear"
+
+
+def module_export(daemon: Daemon, out: Path) -> tuple[Path, list[Record]]:
+    """Exports a run with modules. Returns the folder of its rank, and the records."""
     records = module_records()
     send(daemon, "r", records)
-    out = tmp_path / "out"
     counts = export(daemon, out, "--format", "msprobe")
     assert counts["problem_count"] == 0
-    folder = out / "step0/rank0"
+    return out / "step0/rank0", records
+
+
+def test_msprobe_is_made_of_records(daemon: Daemon, tmp_path: Path) -> None:
+    folder, records = module_export(daemon, tmp_path / "out")
     text = (folder / "dump.json").read_text()
     dump = json.loads(text)
     assert text == json.dumps(dump, indent=1)
@@ -48,7 +55,7 @@ def test_msprobe_is_made_of_records(daemon: Daemon, tmp_path: Path) -> None:
     assert dump["task"] == "tensor"
     assert dump["level"] == "mix"
     assert dump["dump_data_dir"] == str(folder.resolve() / "dump_tensor_data")
-    name = "Module.fc.0.Linear"
+    name = NAME
     assert list(dump["data"]) == [
         f"{name}.forward.0",
         f"{name}.forward.1",
@@ -76,6 +83,14 @@ def test_msprobe_is_made_of_records(daemon: Daemon, tmp_path: Path) -> None:
     assert outputs[1] == [
         leaf_of(records[6], "Module.fc.Sequential.forward.0.output.1.0.pt")
     ]
+
+
+def test_msprobe_values_are_those_of_the_records(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    folder, records = module_export(daemon, tmp_path / "out")
+    text = (folder / "dump.json").read_text()
+    dump = json.loads(text)
     dropout = dump["data"]["Functional.dropout.2.forward"]
     assert "parameters" not in dropout
     first, second, third, fourth = dropout["input_args"]
@@ -94,6 +109,12 @@ def test_msprobe_is_made_of_records(daemon: Daemon, tmp_path: Path) -> None:
     }
     halves = torch.frombuffer(bytearray(records[8].data), dtype=torch.float16)
     assert dropout["output"][0]["Norm"] == halves.norm().item()
+
+
+def test_msprobe_has_its_other_files(daemon: Daemon, tmp_path: Path) -> None:
+    folder, records = module_export(daemon, tmp_path / "out")
+    text = (folder / "dump.json").read_text()
+    name = NAME
     assert json.loads((folder / "stack.json").read_text()) == {
         "0": [
             [f"{name}.forward.0"],
