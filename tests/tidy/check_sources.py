@@ -4,7 +4,6 @@ import re
 
 SOURCE_LINES_MAX = 600
 TEST_LINES_MAX = 800
-FUNCTION_LINES_MAX = 70
 
 SPDX = "// SPDX-License-Identifier: Apache-2.0"
 BANNED_STEMS = ("utils", "util", "helpers", "helper", "misc", "common")
@@ -21,10 +20,6 @@ def check(file: str, text: str) -> list[str]:
     for number, line in enumerate(lines, 1):
         for what in _of_line(line):
             findings.append(f"{file}:{number}: {what}")
-    for number, length in long_functions(lines):
-        findings.append(
-            f"{file}:{number}: function of {length} lines, {FUNCTION_LINES_MAX} may be"
-        )
     return findings
 
 
@@ -64,34 +59,3 @@ def _of_line(line: str) -> list[str]:
     if line != line.rstrip():
         findings.append("blanks at the end")
     return findings
-
-
-def long_functions(lines: list[str]) -> list[tuple[int, int]]:
-    """Returns (first line, lines) of functions that are too long.
-
-    Relies on clang-format: a function at namespace scope begins in column 0 and
-    ends with a brace there; a function in a class does so in column 2.
-    """
-    found = []
-    for indent in ("", "  "):
-        start = None
-        for number, line in enumerate(lines, 1):
-            if start is None:
-                if _opens_function(line, indent):
-                    start = number
-            elif line.startswith(indent + "}"):
-                if number - start - 1 > FUNCTION_LINES_MAX:
-                    found.append((start, number - start - 1))
-                start = None
-    return found
-
-
-def _opens_function(line: str, indent: str) -> bool:
-    body = line[len(indent) :]
-    if not line.startswith(indent) or not body or body[0] in " \t}#/":
-        return False
-    if re.match(
-        r"(namespace|class|struct|enum|union|extern|if|for|while|switch)\b", body
-    ):
-        return False
-    return body.endswith("{") and ("(" in body or ")" in body) and "= {" not in body
