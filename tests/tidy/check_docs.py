@@ -1,6 +1,8 @@
 """Documents: links resolve, module folders have a README, examples are real."""
 
+import fnmatch
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -94,16 +96,86 @@ def unnamed_modules(text: str, modules: list[str]) -> list[str]:
     return [m for m in modules if f"`{m}`" not in text]
 
 
+_OUR_PATH = r"(?:protos|storage|daemon|client|tests|deploy|docs)/[\w/.-]+"
+# In a diff, a comment that names a file which exists before the change.
+_NAMED_PATH = re.compile(rf"`({_OUR_PATH})`|^ // ({_OUR_PATH}\.\w+)", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b")
+
+
 def absent_paths(text: str, files: list[str]) -> list[str]:
     """Returns the files and folders of our layers that a text names but that do
     not exist.
     """
-    named = re.findall(
-        r"`((?:protos|storage|daemon|client|tests|deploy|docs)/[\w/.-]+)`", text
-    )
+    named = [quoted or in_diff for quoted, in_diff in _NAMED_PATH.findall(text)]
     known = set(files)
     return [
         path
         for path in dict.fromkeys(named)
-        if path not in known and not any(f.startswith(path + "/") for f in files)
+        if not _PLACEHOLDER.search(path)
+        and path not in known
+        and not any(f.startswith(path.rstrip("/") + "/") for f in files)
+    ]
+
+
+# The first cell of the header of a table that lists files or folders.
+_LISTING = ("checker", "file", "folder", "room", "source")
+
+
+def _listed(text: str) -> list[str]:
+    """Returns the names in the first column of the tables of files and folders."""
+    names: list[str] = []
+    is_listing = False
+    rows = without_code(text).splitlines()
+    for row, after in zip(rows, [*rows[1:], ""], strict=True):
+        cell = row[1:].partition("|")[0].strip() if row.startswith("|") else None
+        if cell is None:
+            is_listing = False
+        elif re.fullmatch(r"\|[-| :]+\|", after):
+            is_listing = cell in _LISTING
+        elif is_listing:
+            names += re.findall(r"`([^`]+)`", cell)
+    return names
+
+
+def absent_in_tables(file: str, text: str, files: Iterable[str]) -> list[str]:
+    """Returns the names in the tables of a README that are not in its folder.
+
+    A name can omit the suffix of a file, can be a pattern, and can be a path from
+    the root of the project.
+    """
+    start = file.rpartition("/")[0] + "/"
+    inside = [f.removeprefix(start) for f in files if f.startswith(start)]
+    folders = {str(parent) for f in inside for parent in PurePosixPath(f).parents}
+    stems = {re.sub(r"\.\w+$", "", f) for f in inside}
+    known = folders | stems | set(inside)
+
+    def exists(name: str) -> bool:
+        name = name.rstrip("/")
+        if any(f == name or f.startswith(name + "/") for f in files):
+            return True
+        return bool(fnmatch.filter(known, name))
+
+    return [
+        f"{file}: {name} is not in its folder"
+        for name in _listed(text)
+        if re.fullmatch(r"[\w./*-]+", name)
+        and not _PLACEHOLDER.search(name)
+        and not exists(name)
+    ]
+
+
+def unnamed_folders(folder: str, text: str, files: Iterable[str]) -> list[str]:
+    """Returns the folders directly in `folder` that its page does not name.
+
+    A folder is named by its name or a path in it, in backquotes or as a link.
+    """
+    start = folder + "/" if folder else ""
+    names = {f[len(start) :].partition("/")[0] for f in files if f.startswith(start)}
+    found = {n for n in names if any(f.startswith(f"{start}{n}/") for f in files)}
+    return [
+        f"{start}{name} is not named"
+        for name in sorted(found)
+        if not re.search(
+            rf"(?:`|\]\()(?:{re.escape(start)})?{re.escape(name)}(?:[`/)])", text
+        )
     ]

@@ -122,3 +122,55 @@ def test_path_checkers_find_a_gap() -> None:
     assert check_docs.unnamed_modules(text, ["daemon/a", "daemon/c"]) == ["daemon/c"]
     assert check_docs.absent_paths(text, ["daemon/a/x.h"]) == ["daemon/b.h"]
     assert check_docs.absent_paths(text, ["daemon/a/x.h", "daemon/b.h"]) == []
+    diff = "```diff\n // daemon/c.h and others\n+// daemon/new.h\n```\n"
+    assert check_docs.absent_paths(diff, []) == ["daemon/c.h"]
+
+
+# The pages that list the folders of a folder without a README.
+LISTS = {"": "README.md", "tests": "docs/testing.md"}
+# Pages that name files of the project to developers.
+PAGES_OF_PATHS = ("README.md", "docs/contributing.md", "docs/testing.md")
+
+
+def test_readmes_list_only_what_exists() -> None:
+    files = project_files()
+    findings = []
+    for file in files:
+        if file.endswith("/README.md"):
+            findings += check_docs.absent_in_tables(file, read(file), files)
+    assert not findings, "\n".join(findings)
+
+
+def test_every_folder_is_named_in_the_page_of_its_parent() -> None:
+    files = [f for f in project_files() if not f.startswith((".", "docs/"))]
+    pages = LISTS | {
+        file.rpartition("/")[0]: file for file in files if file.endswith("/README.md")
+    }
+    findings = []
+    for folder, page in pages.items():
+        for what in check_docs.unnamed_folders(folder, read(page), files):
+            findings.append(f"{page}: {what}")
+    assert not findings, "\n".join(findings)
+
+
+def test_pages_name_only_paths_that_exist() -> None:
+    files = list(project_files())
+    findings = []
+    for page in PAGES_OF_PATHS:
+        for path in check_docs.absent_paths(read(page), files):
+            findings.append(f"{page}: {path} does not exist")
+    assert not findings, "\n".join(findings)
+
+
+def test_readme_checkers_find_a_gap() -> None:
+    text = (
+        "| source | contents |\n|---|---|\n| `a`, `b/c.h` | `x` |\n| `d_*` | |\n\n"
+        "| flag | |\n|---|---|\n| `other` | |\n"
+    )
+    files = ["m/README.md", "m/a.cc", "m/b/c.h", "m/d_1.py", "m/e/f.h"]
+    assert check_docs.absent_in_tables("m/README.md", text, files) == []
+    assert check_docs.unnamed_folders("m", text, files) == ["m/e is not named"]
+    assert check_docs.unnamed_folders("m", "`m/e`, [b](b/README.md)", files) == []
+    for gone in ("m/a.cc", "m/b/c.h", "m/d_1.py"):
+        rest = [f for f in files if f != gone]
+        assert len(check_docs.absent_in_tables("m/README.md", text, rest)) == 1
