@@ -1,6 +1,7 @@
-"""The commands of docs/tutorial.md with their output, and its program.
+"""The commands of a page with their output, and the program that the page shows.
 
-Run as a program, it writes the current output of the commands to the page.
+A command is a line with a `$` in a block of kind `console`. Called as a program, this
+module writes the current output of the commands to the pages.
 """
 
 import os
@@ -13,13 +14,14 @@ from pathlib import Path
 
 from daemon import BIN_DIR, ROOT
 
-PAGE = ROOT / "docs/tutorial.md"
+PAGES = (ROOT / "docs/tutorial.md", ROOT / "docs/debugging.md")
 TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"-?\d[\d.:TZe+-]*")
+_PROGRAM = re.compile(r"Save this as `(\w+\.py)`")
 # The shell prints it between two commands, before the exit code of the first.
-_MARK = "tutorial-mark"
+_MARK = "command-mark"
 
 
 @dataclass
@@ -30,10 +32,11 @@ class Step:
     output: str
 
 
-def program(page: str) -> str:
-    """Returns the program that the reader is told to save."""
+def program(page: str) -> tuple[str, str]:
+    """Returns the name and the text of the program that the reader is told to save."""
+    (name,) = _PROGRAM.findall(page)
     (code,) = [text for kind, text in _BLOCK.findall(page) if kind == "python"]
-    return str(code)
+    return name, code
 
 
 def steps(page: str) -> list[Step]:
@@ -53,7 +56,8 @@ def perform(page: str, folder: Path) -> list[tuple[str, int]]:
 
     A daemon that they start in the background is ended.
     """
-    (folder / "model.py").write_text(program(page))
+    name, code = program(page)
+    (folder / name).write_text(code)
     lines = ["exec 2>&1", "trap 'kill $(jobs -p); wait' EXIT"]
     for step in steps(page):
         lines += [step.command, f"printf '\\n{_MARK} %s\\n' $?"]
@@ -85,8 +89,9 @@ def shape(text: str) -> str:
     return re.sub(r"[ ]+", " ", _NUMBER.sub("0", text))
 
 
-def main() -> None:
-    page = PAGE.read_text()
+def update(path: Path) -> None:
+    """Writes the current output of the commands to a page."""
+    page = path.read_text()
     # A short path, because the sockets are in it.
     with tempfile.TemporaryDirectory(prefix="msitd-") as folder:
         results = iter(perform(page, Path(folder)))
@@ -100,8 +105,9 @@ def main() -> None:
             text += f"$ {step.command}\n" + (f"{output}\n" if output else "")
         return f"```console\n{text}```"
 
-    PAGE.write_text(_BLOCK.sub(rewrite, page))
+    path.write_text(_BLOCK.sub(rewrite, page))
 
 
 if __name__ == "__main__":
-    main()
+    for path in PAGES:
+        update(path)
