@@ -129,7 +129,14 @@ def test_path_checkers_find_a_gap() -> None:
 # The pages that list the folders of a folder without a README.
 LISTS = {"": "README.md", "tests": "docs/testing.md"}
 # Pages that name files of the project to developers.
-PAGES_OF_PATHS = ("README.md", "docs/contributing.md", "docs/testing.md")
+PAGES_OF_PATHS = (
+    "CONTRIBUTING.md",
+    "README.md",
+    "SECURITY.md",
+    "docs/contributing.md",
+    "docs/debugging.md",
+    "docs/testing.md",
+)
 
 
 def test_readmes_list_only_what_exists() -> None:
