@@ -7,7 +7,7 @@ import pytest
 import torch
 from fake_daemon import FakeDaemon
 from msitd._core.api.handle import ApiHandle, register_api
-from msitd._core.leaf.leaves import Call
+from msitd._core.call import Call
 from msitd._core.module.hooks import HookHandle
 from torch import nn
 

@@ -10,7 +10,7 @@ from msitd._core.not_recorded import reason_of
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.leaf.leaves import Call
+    from msitd._core.call import Call
     from msitd._core.skips import Skips
 
 

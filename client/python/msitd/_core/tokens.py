@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from msitd import _msit
-    from msitd._core.recorder import Client
 
 # The reference to the first token of a client whose tokens have no numbers yet.
 FIRST_REFERENCE = 1 << 60
@@ -62,13 +61,13 @@ class CountedTokens(Collection[int]):
 
 
 def references(
-    client: Client, tokens: Collection[int] | None
+    native: _msit.Client, numbering: Numbering, tokens: Collection[int] | None
 ) -> Collection[int] | None:
     """Returns the tokens that a user selects, as `_msit.Client.token` names them.
 
     The first token of a client that has not waited for the daemon is 0 here, because
     its number is not known, unless the program sets the numbers of tokens itself.
     """
-    if tokens is None or client._native.token() < FIRST_REFERENCE:
+    if tokens is None or native.token() < FIRST_REFERENCE:
         return tokens
-    return CountedTokens(client._native, client._numbering, tokens)
+    return CountedTokens(native, numbering, tokens)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.recorder import Client
+from msitd.fx.aten import compile_by_node
+from msitd.fx.in_graph import compile_within
 from msitd.fx.node_recorder import NodeRecorder
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def backend(
             that this backend compiles; gradients are not recorded.
         ops: Patterns of ops; one must match the whole op. Default: all.
     """
-    return NodeRecorder(client, ops).backend(inner)
+    return _backend_of(NodeRecorder(client, ops), inner)
 
 
 def compile_graph(
@@ -90,5 +92,18 @@ def compile_graph(
             )
             _default = NodeRecorder(client, ops)
         recorder = _default
-    compiled: _Compiled = recorder.backend(inner)(gm, example_inputs)
+    compiled: _Compiled = _backend_of(recorder, inner)(gm, example_inputs)
     return compiled
+
+
+def _backend_of(recorder: NodeRecorder, inner: Any) -> Callable[..., _Compiled]:
+    """Returns the backend that records into `recorder`; see `backend`."""
+
+    def compile_graph(gm: Any, example_inputs: Any, **_: Any) -> Any:
+        if inner is None:
+            return compile_by_node(recorder, gm, example_inputs)
+        return compile_within(recorder, inner, gm, example_inputs)
+
+    # The name that Dynamo and its logs show.
+    compile_graph.__name__ = "msitd"
+    return compile_graph

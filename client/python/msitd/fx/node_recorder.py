@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.call import Call
+from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.not_recorded import reason_of
 from msitd._core.patterns import compile_patterns
 from msitd._core.skips import Skips
@@ -53,21 +54,6 @@ class NodeRecorder:
     def is_of(self, pid: int, ops: str | Iterable[str] | None) -> bool:
         """Returns whether this process created the recorder for these ops."""
         return self._pid == pid and self._ops == ops
-
-    def backend(self, inner: Any) -> Callable[..., Any]:
-        """Returns a backend; see `backends.backend`."""
-        # These modules import torch.
-        from msitd.fx.aten import compile_by_node
-        from msitd.fx.in_graph import compile_within
-
-        def compile_graph(gm: Any, example_inputs: Any, **_: Any) -> Any:
-            if inner is None:
-                return compile_by_node(self, gm, example_inputs)
-            return compile_within(self, inner, gm, example_inputs)
-
-        # The name that Dynamo and its logs show.
-        compile_graph.__name__ = "msitd"
-        return compile_graph
 
     def number_of_function(self) -> int:
         """Returns the number of the function that Dynamo compiles now, from 0."""

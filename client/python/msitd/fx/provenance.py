@@ -1,4 +1,4 @@
-"""Describes the module and the Dynamo node from which the nodes of a graph come."""
+"""Describes the module and the Dynamo node that produced each node of a graph."""
 
 from __future__ import annotations
 

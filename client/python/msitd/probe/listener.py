@@ -14,7 +14,7 @@ from msitd.probe.selection import Selection, entry_of, is_module
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.leaf.leaves import Call
+    from msitd._core.call import Call
     from msitd._core.recorder import Client
     from msitd.probe.settings import Settings
 

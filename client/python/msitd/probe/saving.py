@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.call import Call
+from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.not_recorded import reason_of
 from msitd._core.skips import Skips
 

@@ -9,7 +9,7 @@ from msitd.probe.functions import is_dumped
 from msitd.probe.settings import name_tests
 
 if TYPE_CHECKING:
-    from msitd._core.leaf.leaves import Call
+    from msitd._core.call import Call
     from msitd.probe.settings import Settings
 
 # The direction and the side that an io means in a call. The gradient of an

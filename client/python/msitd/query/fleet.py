@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Self
 
-    from msitd.query import Connection
+    from msitd.query.daemon import Connection
     from msitd.query.listing import Listing
     from msitd.query.tensors import TensorListing
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.collectives import Collectives, open_p2p, sent
 from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
+from msitd._core.call import Call
 from msitd._core.gradient.gradients import Gradients
 from msitd._core.graph.sites import BEFORE, Caller
 from msitd._core.leaf.identities import Identities
-from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
 from msitd._core.leaf.stand_ins import recorded_leaves
 from msitd._core.leaf.values import Described, Value
@@ -126,7 +127,7 @@ class ApiCalls:
         self._leaves = leaves
         self._collectives = collectives
         self._matches = matches
-        self._tokens = references(client, tokens)
+        self._tokens = references(client._native, client._numbering, tokens)
         self._inputs = inputs
         self._outputs = outputs
         self.stack_level = stack

@@ -6,15 +6,17 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.gradient.gradients import Gradients, Inputs
+from msitd._core.gradient.gradients import Gradients
 from msitd._core.gradient.graph_gradients import GraphGradients
+from msitd._core.gradient.inputs import Inputs
 from msitd._core.gradient.parameters import Parameters
 from msitd._core.module.recomputation import FirstRuns
 
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.leaf.leaves import Call, LeafRecorder
+    from msitd._core.call import Call
+    from msitd._core.leaf.leaves import LeafRecorder
     from msitd._core.module.threads import Thread
     from msitd._core.module.wrappers import ModuleNames
     from msitd._core.recorder import Client

@@ -8,21 +8,19 @@ nodes that have used an input read what they add to its gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from msitd._core.gradient.inputs import Inputs, View, add_input, view_of
 from msitd._core.leaf.walk import tensors_given, tensors_returned
 from msitd._core.not_recorded import reason_of
 
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.leaf.leaves import Call, LeafRecorder
+    from msitd._core.call import Call
+    from msitd._core.leaf.leaves import LeafRecorder
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
-
-# An edge of the graph: the node that made a tensor, and the number of its
-# result.
-_Edge = tuple[Any, int]
 
 # Maximum number of backwards that run at once, nested or in several threads.
 _TASKS_MAX = 256
@@ -30,38 +28,6 @@ _TASKS_MAX = 256
 _PREFIX = "gradients: "
 
 _LEAF = "the gradient of a result that no operation has made"
-
-
-class _View(NamedTuple):
-    """Position of a view in its base."""
-
-    base_shape: tuple[int, ...]
-    base_stride: tuple[int, ...]
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    offset: int
-
-    def of(self, gradient: torch.Tensor) -> torch.Tensor:
-        """Returns the gradient of the view, from the gradient of its base."""
-        gradient = gradient.detach()
-        if gradient.stride() != self.base_stride:
-            other = gradient.new_empty_strided(self.base_shape, self.base_stride)
-            gradient = other.copy_(gradient)
-        return gradient.as_strided(
-            self.shape, self.stride, gradient.storage_offset() + self.offset
-        )
-
-
-class Inputs(NamedTuple):
-    """What autograd knows about the input tensors of a call."""
-
-    # Nodes that the call creates have this number or a higher one.
-    first_number: int
-    # Indexes of each tensor.
-    indexes: list[list[str]]
-    # Positions in `indexes`, by the edge through which gradients arrive. A view
-    # that is changed in place has the edge of its base.
-    edges: dict[_Edge, list[tuple[int, _View | None]]]
 
 
 class Gradients:
@@ -133,13 +99,11 @@ class Gradients:
             return None
 
     def inputs_of(self, given: Iterable[tuple[str, torch.Tensor]]) -> Inputs:
-        """Returns what autograd knows about the input tensors of a call that
-        begins now.
-        """
+        """Finds the input tensors of a call that begins now in the graph of autograd."""
         inputs = Inputs(0, [], {})
         for index, tensor in given:
             if tensor.requires_grad:
-                _add_input(inputs, index, tensor)
+                add_input(inputs, index, tensor)
         return inputs._replace(first_number=self._next_number())
 
     def end(self, call: Call, inputs: Inputs, result: Any) -> None:
@@ -179,7 +143,7 @@ class Gradients:
                     continue
                 bases.add(base_node)
                 if base_node._sequence_nr() >= inputs.first_number:
-                    hook.watch_base(base_node, base.output_nr, _view_of(tensor, base))
+                    hook.watch_base(base_node, base.output_nr, view_of(tensor, base))
             self._watch_uses(call, inputs, made)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
@@ -244,15 +208,6 @@ class Gradients:
         self.skips.count(call.op, index, _PREFIX + reason_of(error))
 
 
-def _edge_of(tensor: torch.Tensor) -> _Edge:
-    """Returns the edge of a tensor's gradient. torch 2.1 has no function for it."""
-    node = tensor.grad_fn
-    if node is None:
-        # A leaf does not provide its node, but an operation that uses it does.
-        node = tensor.view_as(tensor).grad_fn.next_functions[0][0]
-    return node, tensor.output_nr
-
-
 def _watch(tensor: torch.Tensor, hook: _OutputHook) -> None:
     """Puts a hook on a tensor, before the hooks of the modules inside."""
     handle = tensor.register_hook(hook)
@@ -267,33 +222,8 @@ def _watch(tensor: torch.Tensor, hook: _OutputHook) -> None:
         hooks.update(inner)
 
 
-def _add_input(inputs: Inputs, index: str, tensor: torch.Tensor) -> None:
-    edge = _edge_of(tensor)
-    for position, view in inputs.edges.get(edge, ()):
-        if view is None:
-            inputs.indexes[position].append(index)
-            return
-    position = len(inputs.indexes)
-    inputs.indexes.append([index])
-    inputs.edges.setdefault(edge, []).append((position, None))
-    base = tensor._base
-    if base is not None and base.grad_fn is not None:
-        places = inputs.edges.setdefault((base.grad_fn, base.output_nr), [])
-        places.append((position, _view_of(tensor, base)))
-
-
-def _view_of(tensor: torch.Tensor, base: torch.Tensor) -> _View:
-    return _View(
-        tuple(base.shape),
-        tuple(base.stride()),
-        tuple(tensor.shape),
-        tuple(tensor.stride()),
-        tensor.storage_offset() - base.storage_offset(),
-    )
-
-
 def _hook_of_node(
-    uses: list[tuple[int, _Sum, _View | None]],
+    uses: list[tuple[int, _Sum, View | None]],
 ) -> Callable[[Any, Any], None]:
     def hook(gradients: Any, _: Any) -> None:
         for place, total, view in uses:
@@ -334,7 +264,7 @@ class _OutputHook:
         record(self._call, "grad_output", [self._index], round, gradient)
         record(self._call, "grad_input", self._given, round, gradient)
 
-    def watch_base(self, node: Any, output_nr: int, view: _View) -> None:
+    def watch_base(self, node: Any, output_nr: int, view: View) -> None:
         """Watches the base of an output that is a view.
 
         If the view is changed in place later, its gradient arrives only through
@@ -367,7 +297,7 @@ class _Sum:
         self._arrived_count = 0
         self._total: Any = None
 
-    def add(self, share: Any, view: _View | None) -> None:
+    def add(self, share: Any, view: View | None) -> None:
         """Adds the share of one use, or None for no share.
 
         Args:

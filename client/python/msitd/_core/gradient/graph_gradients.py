@@ -16,8 +16,9 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.gradient.gradients import Gradients, Inputs
-from msitd._core.leaf.leaves import Call
+from msitd._core.call import Call
+from msitd._core.gradient.gradients import Gradients
+from msitd._core.gradient.inputs import Inputs
 from msitd._core.module.recomputation import innermost_function
 from msitd._core.not_recorded import reason_of
 

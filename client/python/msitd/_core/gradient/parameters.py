@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.call import Call
+from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.leaf.walk import walk_result
 from msitd._core.not_recorded import reason_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msitd import _msit
 from msitd._core.leaf import memory, objects, parts, values
@@ -12,7 +12,7 @@ from msitd._core.not_recorded import reason_of
 from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
 
 if TYPE_CHECKING:
-    from msitd._core.gradient.gradients import Inputs
+    from msitd._core.call import Call
     from msitd._core.leaf.identities import Identities
     from msitd._core.listening import CallListener
     from msitd._core.recorder import Client
@@ -34,21 +34,6 @@ class Placements(Protocol):
         """Returns a placement in the format of `Client.record`; None if there
         is none.
         """
-
-
-class Call(NamedTuple):
-    """A call that has begun."""
-
-    op: str
-    token: int
-    # -1 if the call is not recorded.
-    number: int
-    # The stack of the caller, if it is recorded.
-    stack: str | None
-    # State for the backward of the call, if it is recorded.
-    inputs: Inputs | None = None
-    # Whether a checkpoint repeats the call.
-    is_again: bool = False
 
 
 class Side(Protocol):

@@ -20,8 +20,8 @@ from msitd._core.module.op_names import op_under
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.module.hooks import HookHandle
     from msitd._core.recorder import Client
+    from msitd._core.removable import Removable
 
 _logger = logging.getLogger("msitd")
 
@@ -38,7 +38,7 @@ class Hooked:
     """
 
     def __init__(
-        self, name: str, model: torch.nn.Module, client: Client, handle: HookHandle
+        self, name: str, model: torch.nn.Module, client: Client, handle: Removable
     ) -> None:
         self.name = name
         self.model = weakref.ref(model)
@@ -57,7 +57,7 @@ def enter(
     client: Client,
     name: str | None,
     op_of: Callable[[str], str] | None,
-    handle: HookHandle,
+    handle: Removable,
 ) -> tuple[Hooked | None, Callable[[str], str]]:
     """Reserves a name for the model in the run of the client.
 

@@ -8,9 +8,10 @@ import weakref
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.call import Call
 from msitd._core.gradient.backward import Backward
 from msitd._core.graph import compiled, graphs
-from msitd._core.leaf.leaves import Call, LeafRecorder, Placements
+from msitd._core.leaf.leaves import LeafRecorder, Placements
 from msitd._core.leaf.stacks import STACK_LEVELS
 from msitd._core.listening import safe_listener
 from msitd._core.module import fast_paths, hooked_models, optimizers
@@ -103,7 +104,7 @@ class HookHandle(HookLife, GraphHooks):
         self._inputs, self._outputs = inputs, outputs
         self.stack_level = stack
         self._aliases = aliases
-        self._tokens = tokens = references(client, tokens)
+        self._tokens = tokens = references(client._native, client._numbering, tokens)
         self._requests = requests
         self._matches = compile_patterns(op_pattern)
         self._thread = Thread()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.call import Call
+from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.module.module_tree import DOCUMENT_NAME, document, module_tree
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
+from msitd._core.call import Call
 from msitd._core.leaf import memory
-from msitd._core.leaf.leaves import Call
 
 if TYPE_CHECKING:
     from msitd._core.module.threads import Thread

@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msitd._core.leaf.leaves import Call
+    from msitd._core.call import Call
 
 # Maximum number of remembered calls of one op in one checkpoint, and of ops.
 _CALLS_MAX = 1024

@@ -7,9 +7,9 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.call import Call
 from msitd._core.graph.sites import Caller
 from msitd._core.leaf.identities import Identities
-from msitd._core.leaf.leaves import Call
 from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
 
 if TYPE_CHECKING:

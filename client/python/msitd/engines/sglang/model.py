@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
@@ -15,7 +15,8 @@ from msitd.engines.sglang.names import module_name
 if TYPE_CHECKING:
     import torch
 
-    from msitd.engines.sglang.dumper import Dumper
+    from msitd.engines.sglang.filters import Filter
+    from msitd.engines.sglang.recording import Recording
 
 _failures = Failures("a batch of SGLang is not recorded")
 
@@ -23,6 +24,25 @@ _ROOT = "root"
 _LAYER = re.compile(r"(?:.+\.)?layers\.(\d+)(?:\..+)?")
 # Fields of a batch that are dumped under their own names.
 _BATCH_FIELDS = ("input_ids", "positions", "seq_lens", "req_pool_indices")
+
+
+class BatchDumper(Protocol):
+    """The methods of a Dumper that record the batches of a model."""
+
+    @property
+    def is_on(self) -> bool: ...
+
+    @property
+    def filter(self) -> Filter | None: ...
+
+    @property
+    def records_gradients(self) -> bool: ...
+
+    def recording(self) -> Recording: ...
+
+    def dump(self, name: str, value: Any) -> None: ...
+
+    def record_side(self, op: str, io: str, value: Any) -> None: ...
 
 
 class ModelDumper:
@@ -33,7 +53,7 @@ class ModelDumper:
     replaced.
     """
 
-    def __init__(self, dumper: Dumper, model: torch.nn.Module, mode: str) -> None:
+    def __init__(self, dumper: BatchDumper, model: torch.nn.Module, mode: str) -> None:
         self._dumper = dumper
         self._model = model
         self._mode = mode

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.call import Call
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.ranks import rank_of_process
-from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.leaf.walk import walk_result
 from msitd._core.not_recorded import reason_of
 from msitd._core.skips import Skips

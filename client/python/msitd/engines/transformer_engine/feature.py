@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.call import Call
 from msitd._core.daemon.lazy_opening import LazyOpening
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.guard import Failures, report_safely
-from msitd._core.leaf.leaves import Call, LeafRecorder
+from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.recorder import Client
 from msitd._core.skips import Skips
 from msitd._core.vocabulary import CALL_AUTO
