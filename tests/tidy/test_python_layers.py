@@ -28,7 +28,7 @@ def test_every_package_is_there() -> None:
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("__init__.py", "from msitd._core.recorder import Client\n"),
+        ("__init__.py", "from msitd._core.client import Client\n"),
         ("forcing.py", "def f():\n    import torch\n"),
         ("_core/a.py", "from msitd import _msit\nimport sys\n"),
         ("_core/a.py", "from msitd._core import compiled\n"),
@@ -50,7 +50,7 @@ def test_checker_accepts(file: str, text: str) -> None:
         ("_core/a.py", "import torch\n"),
         ("_core/a.py", "from msitd import Client\n"),
         ("_core/a.py", "from . import hooks\n"),
-        ("query/a.py", "from msitd._core.recorder import Client\n"),
+        ("query/a.py", "from msitd._core.client import Client\n"),
         ("query/a.py", "from msitd import _msit\n"),
         ("query/a.py", "import grpc\n"),
         ("query/a.py", "class A:\n    import numpy\n"),

@@ -12,11 +12,11 @@ comparable. The package `msitd.query` reads runs back and compares them.
 """
 
 from msitd._core.api.handle import ApiHandle, register_api
+from msitd._core.client import Client
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
-from msitd._core.recorder import Client
 from msitd.forcing import teacher_forcing
 from msitd.injection import Injection, inject
 

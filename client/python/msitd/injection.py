@@ -21,7 +21,7 @@ from msitd._core.replacing import replacement
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
     from msitd.query import Connection, Tensor, TensorFilter
 
 _logger = logging.getLogger("msitd")

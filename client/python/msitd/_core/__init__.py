@@ -1,6 +1,6 @@
 """The recording core, which every public part of the package uses. Not public itself.
 
-Modules: `recorder` has the client, `documents` and `requests` the texts that it
+Modules: `client` has the client, `call` one recorded call, `documents` and `requests` the texts that it
 records, `patterns` the patterns of ops, `skips` counts what is not recorded,
 `not_recorded` reports that to the daemon, `losses` reports lost records to the
 user, `counters` and `errors` are what callers receive, `arguments` explains

@@ -11,7 +11,7 @@ from msitd._core.guard import GuardedHook
 from msitd._core.not_recorded import HARMLESS, Tally, reason_of
 
 if TYPE_CHECKING:
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
 
 _logger = logging.getLogger("msitd")
 

@@ -12,8 +12,9 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from msitd._core import openings, recorder
+from msitd._core import openings
 from msitd._core.api.handle import ApiHandle, register_api
+from msitd._core.client import Client
 from msitd._core.daemon.patience import LONG_S
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.module.hooks import HookHandle
@@ -56,7 +57,7 @@ class _Models:
         self._forget()
 
     def _forget(self) -> None:
-        self._client: recorder.Client | None = None
+        self._client: Client | None = None
         self._functions: ApiHandle | None = None
         self._rank = 0
         self._is_opening = False
@@ -177,7 +178,7 @@ class _Models:
             self._inject(module, client)
         return handle
 
-    def _inject(self, module: torch.nn.Module, client: recorder.Client) -> None:
+    def _inject(self, module: torch.nn.Module, client: Client) -> None:
         # Requires gRPC, which recording does not.
         from msitd import query
         from msitd.injection import inject
@@ -203,14 +204,14 @@ class _Models:
         self._op_counts[kind] = number + 1
         return f"{kind}.{number}" if number else kind
 
-    def _open(self) -> recorder.Client:
+    def _open(self) -> Client:
         if self._client is not None:
             return self._client
         settings = self._settings
         rank, world_size = rank_of_process()
         self._rank = rank
         self._is_opening = True
-        self._client = client = recorder.Client(
+        self._client = client = Client(
             os.environ["MSITD_RUN"],
             rank=rank,
             world_size=world_size,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.client import Client
 from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
-from msitd._core.recorder import Client
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback

@@ -23,7 +23,7 @@ from msitd.engines.tensor_parallel import placements_of
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
 
 _ROOT = "root"
 _LAYER = re.compile(r"(.*\blayers)\.\d+")

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from msitd._core.client import Client
 from msitd._core.daemon.ranks import rank_of_process
-from msitd._core.recorder import Client
 from msitd.fx.aten import compile_by_node
 from msitd.fx.in_graph import compile_within
 from msitd.fx.node_recorder import NodeRecorder

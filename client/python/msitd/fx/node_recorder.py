@@ -14,8 +14,8 @@ from msitd._core.patterns import compile_patterns
 from msitd._core.skips import Skips
 
 if TYPE_CHECKING:
+    from msitd._core.client import Client
     from msitd._core.graph.sites import Caller
-    from msitd._core.recorder import Client
 
 
 # A module that checks the arguments of an exported program.

@@ -13,7 +13,7 @@ from msitd.fx.provenance import record_graph
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
 
 _PACKAGE = (
     "a package of AOTInductor is machine code, which has no nodes that could be "

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.handle import ApiHandle
+from msitd._core.client import Client
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
 from msitd._core.daemon.programs import find_program
 from msitd._core.module.registration import register_hook as record_modules
 from msitd._core.module.wrappers import PLAIN
 from msitd._core.patterns import compile_patterns
-from msitd._core.recorder import Client
 from msitd._core.removable import Removable
 from msitd.llm.chosen_functions import API_GROUPS, chosen_functions
 from msitd.llm.dump_config import DumpConfig

@@ -19,8 +19,8 @@ from msitd._core.daemon.trees import move_into, remove_all
 from msitd.llm import analysis, folders
 
 if TYPE_CHECKING:
+    from msitd._core.client import Client
     from msitd._core.daemon.msitctl import Msitctl
-    from msitd._core.recorder import Client
 
 _logger = logging.getLogger("msitd")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from msitd._core.call import Call
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
     from msitd.probe.settings import Settings
 
 # What msprobe reports as the caller of functions outside modules, by its file.

@@ -28,8 +28,8 @@ from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
 if TYPE_CHECKING:
     from types import FrameType
 
+    from msitd._core.client import Client
     from msitd._core.listening import CallListener
-    from msitd._core.recorder import Client
 
 _IN_GRAPH = "calls in graphs of torch.compile, counted when a graph is made"
 _NO_BYTES = "calls with what stands for tensors while a graph is made, or is fake"

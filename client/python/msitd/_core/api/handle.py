@@ -21,8 +21,8 @@ from msitd._core.skips import Skips
 from msitd._core.torch_version import require_torch
 
 if TYPE_CHECKING:
+    from msitd._core.client import Client
     from msitd._core.listening import CallListener
-    from msitd._core.recorder import Client
 
 
 def register_api(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 
+from msitd._core.client import Client
 from msitd._core.daemon.lazy_opening import FIRST_TRY_S
 from msitd._core.daemon.patience import LONG_S
 from msitd._core.daemon.private_daemon import PrivateDaemon
 from msitd._core.daemon.programs import is_daemon_there
-from msitd._core.recorder import Client
 
 _logger = logging.getLogger("msitd")
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
 
 # Maximum time in seconds that one record, or one step, waits for a daemon.
 LONG_S = 60.0

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import torch
 
     from msitd._core.call import Call
+    from msitd._core.client import Client
     from msitd._core.leaf.leaves import LeafRecorder
     from msitd._core.module.threads import Thread
     from msitd._core.module.wrappers import ModuleNames
-    from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
 _UNKNOWN_FIRST = (

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import torch
 
     from msitd._core.call import Call
+    from msitd._core.client import Client
     from msitd._core.leaf.leaves import LeafRecorder
-    from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
 # Maximum number of backwards that run at once, nested or in several threads.

@@ -25,7 +25,7 @@ from msitd._core.not_recorded import reason_of
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
     from msitd._core.skips import Skips
 
 # Leaves an operator in the backward that records a gradient with this io and

@@ -15,8 +15,8 @@ from msitd._core.not_recorded import reason_of
 if TYPE_CHECKING:
     import torch
 
+    from msitd._core.client import Client
     from msitd._core.module.wrappers import ModuleNames
-    from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
 

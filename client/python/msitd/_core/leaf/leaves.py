@@ -13,9 +13,9 @@ from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
 
 if TYPE_CHECKING:
     from msitd._core.call import Call
+    from msitd._core.client import Client
     from msitd._core.leaf.identities import Identities
     from msitd._core.listening import CallListener
-    from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
 # Maximum number of values recorded for one side of a call. An argument with a

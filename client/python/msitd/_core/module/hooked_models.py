@@ -20,7 +20,7 @@ from msitd._core.module.op_names import op_under
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
     from msitd._core.removable import Removable
 
 _logger = logging.getLogger("msitd")

@@ -39,9 +39,9 @@ from msitd._core.vocabulary import IO_ANY
 if TYPE_CHECKING:
     import torch
 
+    from msitd._core.client import Client
     from msitd._core.leaf.identities import Identities
     from msitd._core.listening import CallListener
-    from msitd._core.recorder import Client
     from msitd._core.requests import Requests
 
 _logger = logging.getLogger("msitd")

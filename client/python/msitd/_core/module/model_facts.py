@@ -12,9 +12,9 @@ from msitd._core.module.module_tree import DOCUMENT_NAME, document, module_tree
 if TYPE_CHECKING:
     import torch
 
+    from msitd._core.client import Client
     from msitd._core.leaf.identities import Identities
     from msitd._core.module.wrappers import ModuleNames
-    from msitd._core.recorder import Client
 
 
 class ModelFacts:

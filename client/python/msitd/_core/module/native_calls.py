@@ -10,8 +10,8 @@ from msitd._core.call import Call
 from msitd._core.leaf import memory
 
 if TYPE_CHECKING:
+    from msitd._core.client import Client
     from msitd._core.module.threads import Thread
-    from msitd._core.recorder import Client
 
 
 class Progress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
 
 
 def record_phase(client: Client, op: str, token: int, kwargs: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from msitd._core.vocabulary import IO_ANY
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
 
 
 class ModuleHooks(NamedTuple):

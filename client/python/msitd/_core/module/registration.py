@@ -10,7 +10,7 @@ from msitd._core.module.hooks import HookHandle
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
     from msitd._core.requests import Requests
 
 

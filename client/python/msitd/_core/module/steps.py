@@ -16,7 +16,7 @@ from msitd._core.module.optimizers import Hold
 if TYPE_CHECKING:
     import torch
 
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
 
 TIMES = ("auto", "forward", "optimizer", "step")
 

@@ -17,9 +17,9 @@ from msitd._core.not_recorded import reason_of
 if TYPE_CHECKING:
     import torch
 
+    from msitd._core.client import Client
     from msitd._core.module.native_calls import Progress
     from msitd._core.module.wrappers import ModuleNames
-    from msitd._core.recorder import Client
     from msitd._core.skips import Skips
 
 _logger = logging.getLogger("msitd")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from msitd import formats
-from msitd._core.recorder import Client
+from msitd._core.client import Client
 from msitd.engines.sglang.names import Place, place_of, tags_of_file
 
 _MAX_BLOCK_S = 600.0

@@ -19,7 +19,7 @@ from msitd._core.skips import Skips
 from msitd._core.vocabulary import CALL_AUTO
 
 if TYPE_CHECKING:
-    from msitd._core.recorder import Client
+    from msitd._core.client import Client
     from msitd.engines.sglang.config import DumperConfig
 
 _logger = logging.getLogger("msitd")

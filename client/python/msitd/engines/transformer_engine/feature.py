@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.call import Call
+from msitd._core.client import Client
 from msitd._core.daemon.lazy_opening import LazyOpening
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.guard import Failures, report_safely
 from msitd._core.leaf.leaves import LeafRecorder
-from msitd._core.recorder import Client
 from msitd._core.skips import Skips
 from msitd._core.vocabulary import CALL_AUTO
 

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from msitd._core.client import Client
 from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
-from msitd._core.recorder import Client
 from msitd._core.requests import Requests
 
 _logger = logging.getLogger("msitd")
