@@ -238,7 +238,7 @@ void AddStats(CommandLine& line, CLI::App& noun) {
       [flags](Invocation& invocation) { return Stats(invocation, *flags); });
   AddQueryFlags(verb, *flags);
   verb.add_option("--by", flags->by,
-                  "Group by rank, token, op or device; default: one group")
+                  "Group by: rank, token, op or device (default: one group)")
       ->check(OneOf({"rank", "token", "op", "device"}))
       ->type_name("GROUP");
   AddWorkerFlag(verb, flags->at);

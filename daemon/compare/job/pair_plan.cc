@@ -11,6 +11,7 @@
 #include "daemon/compare/judge/closing_value.h"
 #include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/summary_bounds.h"
+#include "daemon/compare/origin/measured_drift.h"
 #include "daemon/compare/shard/sample_places.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
@@ -131,6 +132,15 @@ std::string WhySamplesDoNotDecide(const TensorPair& pair) {
   return "; a sample does not prove that bytes are equal";
 }
 
+// Returns whether the summaries of a pair prove that it fails, even if its
+// error has accumulated.
+bool IsProven(const TensorPair& pair, const Verification& verification) {
+  const std::optional<RowMetrics> least = ProveFailure(pair, verification);
+  return least.has_value() &&
+         (!verification.is_default ||
+          verification.predicate->CannotHold(MeasuredDrift::Eased(*least)));
+}
+
 }  // namespace
 
 PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
@@ -179,8 +189,7 @@ Way PairPlanner::WayWithBytes(const TensorPair& pair,
   const bool is_mask =
       verification.is_default &&
       (verification.request.closing.has_value() || MayBeEqualMasks(pair));
-  if (is_mask ||
-      (!is_proven_by_hash && !ProveFailure(pair, verification).has_value())) {
+  if (is_mask || (!is_proven_by_hash && !IsProven(pair, verification))) {
     return Way::kBytes;
   }
   if (proven_count_ < kProvenReadMax) {

@@ -134,20 +134,6 @@ bool MayBeRounding(const TensorPair& pair, double error) {
 }
 
 // Returns metrics that satisfy the bounds of the default policy if `metrics`
-// would with bounds that are 1 / `factor` times as large.
-RowMetrics Scaled(const RowMetrics& metrics, double factor) {
-  RowMetrics out = metrics;
-  for (const size_t metric :
-       {static_cast<size_t>(compute::Metric::kNl2),
-        static_cast<size_t>(kScaledMaxAbs),
-        static_cast<size_t>(compute::Metric::kRowNl2P50),
-        static_cast<size_t>(compute::Metric::kChannelNl2P50)}) {
-    if (out[metric].has_value()) *out[metric] *= factor;
-  }
-  return out;
-}
-
-// Returns metrics that satisfy the bounds of the default policy if `metrics`
 // satisfy them with kSingleErrorMax times the bound of scaled_max_abs.
 RowMetrics Eased(const RowMetrics& metrics) {
   RowMetrics out = metrics;
@@ -342,10 +328,9 @@ bool Conditioning::IsDrift(int32_t event, DType type, const RowMetrics& metrics,
       digits != InfoOf(DType::kBfloat16).digits) {
     return false;
   }
-  constexpr double kGrowthMax = MeasuredDrift::kGrowthMax;
   return ValueIn(metrics, compute::Metric::kNl2) <=
-             kGrowthMax * drift_->ErrorOfSources(event) &&
-         bounds.Holds(Scaled(metrics, 1 / kGrowthMax));
+             MeasuredDrift::kGrowthMax * drift_->ErrorOfSources(event) &&
+         bounds.Holds(MeasuredDrift::Eased(metrics));
 }
 
 bool Conditioning::MayFollowStep(int32_t event) const {

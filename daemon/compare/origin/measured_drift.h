@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/origin/call_tree.h"
 
 namespace msitd::compare {
@@ -25,6 +26,10 @@ class MeasuredDrift {
  public:
   // Bounds growth from the sources to a tensor, and beyond the default bounds.
   static constexpr double kGrowthMax = 2;
+
+  // Returns metrics that satisfy the default bounds if `metrics` satisfy
+  // kGrowthMax times these.
+  static RowMetrics Eased(const RowMetrics& metrics);
 
   // The tree must outlive the object.
   explicit MeasuredDrift(const CallTree& tree);

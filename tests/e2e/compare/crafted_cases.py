@@ -387,13 +387,13 @@ CASES = [
         name="drift of other kernels",
         wrong=all_linears("rounds elsewhere"),
         flags=("--tol", "nl2 <= 4.3e-7"),
-        **same("drift"),
+        **same("accumulated drift"),
     ),
     Case(
         name="drift of bfloat16",
         wrong=lambda model: model.bfloat16(),
         flags=("--tol", "nl2 <= 0.006"),
-        **same("drift"),
+        **same("accumulated drift"),
     ),
     Case(
         name="drift against float64",
@@ -401,7 +401,7 @@ CASES = [
         make=lambda model: model.double(),
         wrong=lambda model: model.float(),
         flags=("--tol", "nl2 <= 1.8e-7"),
-        **same("drift"),
+        **same("accumulated drift"),
     ),
 ]
 

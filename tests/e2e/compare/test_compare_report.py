@@ -294,7 +294,7 @@ def test_msprobe_rows_have_colors_and_advice(daemon: Daemon, tmp_path: Path) -> 
             "Line: 1",
             "Suspect Nodes: Functional.conv2d.0.forward.output.0",
         ]
-        assert advice[2].startswith("Expert Advice: This op may give other results")
+        assert advice[2].startswith("Expert Advice: The results of this op may vary")
 
     rules.write_text("red: {relation: {output_above: 100}}\n")
     for file in (rules, tmp_path / "absent"):

@@ -209,8 +209,8 @@ def test_layers_of_ranks_must_go_together(daemon: Daemon, tmp_path: Path) -> Non
     daemon.ctl("compare", "run", "g", "g", *layers)
     done = daemon.ctl("compare", "run", "g", "t", *layers, expect=USAGE)
     assert (
-        "run t: construct.json of rank 0, token 0 and of rank 1, token 0 differ in "
-        f'where "{call}" is' in done.stderr
+        "run t: construct.json of rank 0, token 0 and of rank 1, token 0 have "
+        f'"{call}" at different positions' in done.stderr
     )
     # Without layers, the places of calls do not matter.
     daemon.ctl("compare", "run", "g", "t", "--match", "msprobe")

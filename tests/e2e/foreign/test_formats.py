@@ -221,7 +221,7 @@ def test_ge_bytes_that_are_not_there(tmp_path: Path) -> None:
     assert [t.data for t in read(path)] == [b"ab", b"cd"]
     path.write_bytes(whole[:-2])
     assert [t.data for t in read(path)] == [b"ab", b""]
-    assert "cut off" in read(path)[1].problem
+    assert "truncated" in read(path)[1].problem
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -284,7 +284,7 @@ def test_npz_members_that_are_no_arrays(tmp_path: Path) -> None:
     text, cut, good = read(path)
     assert (text.name, text.data) == ("readme.txt", b"")
     assert "magic" in text.problem
-    assert "cut off" in cut.problem
+    assert "truncated" in cut.problem
     assert good.data == bytes(8 << 20)
 
 
@@ -297,7 +297,7 @@ def test_zip_archives_that_explode_are_refused(tmp_path: Path) -> None:
     # The size of the member in the central directory.
     place = good.index(b"PK\x01\x02") + 24
     path.write_bytes(good[:place] + struct.pack("<I", 1 << 31) + good[place + 4 :])
-    assert "too large" in refusal(path)
+    assert "implausible" in refusal(path)
     path.write_bytes(good[: len(good) // 2])
     assert "zip" in refusal(path)
 

@@ -196,7 +196,7 @@ def test_run_of_others_is_refused(daemon: Daemon, tree: Path, tmp_path: Path) ->
     run_import(daemon, tree, "--keep-open")
     daemon.ctl("run", "create", "fx", "--label", "source=fx")
     refused = daemon.ctl("run", "import", str(tree), "--run", "fx", expect=USAGE)
-    assert "has files of fx" in refused.stderr
+    assert "has files of format fx" in refused.stderr
     daemon.ctl("run", "import", str(tree), "--run", "r", "--world-size", "3", expect=2)
     daemon.ctl("run", "import", str(tree), expect=USAGE)
     daemon.ctl("run", "import", str(tree), "--run", "x", "--source", "no", expect=2)

@@ -201,7 +201,7 @@ def test_storages_that_are_not_there(tmp_path: Path) -> None:
     assert "storage" in missing.problem
     check(good, "1", torch.zeros(4))
     repack(path, lambda name, data: data[:-1] if name == "data/1" else data)
-    assert "the 15 bytes" in read(path)[1].problem
+    assert "the 15 stored bytes" in read(path)[1].problem
     repack(path, lambda name, data: None if name == "data.pkl" else data)
     assert "no arrays" in refusal(path)
 
@@ -246,11 +246,11 @@ def laughs() -> bytes:
 @pytest.mark.parametrize(
     ("data", "word"),
     [
-        (b"", "cut off"),
-        (b"\x80\x02", "cut off"),
+        (b"", "truncated"),
+        (b"\x80\x02", "truncated"),
         (b"\x80\x09N.", "protocol"),
-        (b"\x80\x02X\xff\xff\xff\x7fabc.", "cut off"),
-        (b"\x80\x02\x8d" + b"\xff" * 8 + b".", "cut off"),
+        (b"\x80\x02X\xff\xff\xff\x7fabc.", "truncated"),
+        (b"\x80\x02\x8d" + b"\xff" * 8 + b".", "truncated"),
         (b"\x80\x02t.", "mark"),
         (b"\x80\x02e.", "mark"),
         (b"\x80\x02\x86.", "missing"),

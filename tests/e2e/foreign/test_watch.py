@@ -82,7 +82,7 @@ def test_file_that_is_never_whole_is_incomplete(
     watches.append(Watch(daemon, root, "--until-idle", "2s", "--seal"))
     result = watches[0].end(stop=False, expect=PARTIAL)
     assert int(result["incomplete_count"]) == 2
-    assert "cut off" in " ".join(one["reason"] for one in result["incomplete"])
+    assert "truncated" in " ".join(one["reason"] for one in result["incomplete"])
     assert not result["imported"].get("sealed", False)
     # Its first tensor is complete.
     assert tensor_count(daemon) == 1

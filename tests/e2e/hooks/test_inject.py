@@ -381,7 +381,7 @@ def test_bisect_does_not_decide_about_modules_with_other_inputs(place: Path) -> 
     execute("exec", "--run", "golden", "--", *python)
     done = execute("bisect", "golden", "--", *python, "larger", expect=4)
     assert done.stdout == ""
-    assert "undecided: root.0, root.1.0, root.1.1, root.2: what" in done.stderr
+    assert "undecided: root.0, root.1.0, root.1.1, root.2: the differ" in done.stderr
     assert "no module is wrong" not in done.stderr
     done = execute("bisect", "golden", "-o", "json", "--", *python, "larger", expect=4)
     answer = json.loads(done.stdout)

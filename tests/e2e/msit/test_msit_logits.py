@@ -192,7 +192,7 @@ def test_wrong_folders_and_limits_are_refused(tmp_path: Path) -> None:
     save(tmp_path / "m", "a_1_2.pth", torch.ones(2))
     verb = ("llm", "logitscmp", "-gp", "g", "-mp")
     for words, code, said in (
-        ((*verb, "m"), 1, "no file *.pth has the same name"),
+        ((*verb, "m"), 1, "no *.pth file exists in both"),
         ((*verb, "none"), 1, "none"),
         ((*verb, "g/a_1_1.pth"), 1, "a_1_1.pth"),
         ((*verb, "m", "-cs", "1.5"), 2, "--cosine-similarity"),

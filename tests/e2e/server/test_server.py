@@ -116,7 +116,7 @@ BAD_FLAGS = [
     (("--listen", "[::]:0"), "TLS"),
     (("--listen", "example.org:7741"), "TLS"),
     (("--listen", "127.0.0.1"), "listen"),
-    (("--listen", "127.0.0.2:0"), "take 127.0.0.1"),
+    (("--listen", "127.0.0.2:0"), "use 127.0.0.1"),
     (("--listen", "127.0.0.1:99999"), "listen"),
     (("--log-level", "loud"), "log-level"),
     (("--query-threads", "0"), "query-threads"),

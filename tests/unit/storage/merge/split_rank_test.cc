@@ -339,7 +339,8 @@ TEST_F(SplitRankTest, RunsOfWholeRanksCostNoMoreRequests) {
   for (int rank = 0; rank < 6; ++rank) {
     Record(rank % kStoreCount, TensorAt(rank, 0));
   }
-  ASSERT_TRUE(Merge().ok());
+  const auto merged = Merge();  // Owns the readers.
+  ASSERT_TRUE(merged.ok());
   for (const ForgingReader* reader : readers_) {
     EXPECT_EQ(reader->list_count(), 0);
     EXPECT_EQ(reader->scan_count(), 0);

@@ -44,13 +44,18 @@ class RecoveredStoreTest : public StoreTest {
         "document", std::vector<std::string>{"golden", "target"});
     ASSERT_TRUE(id.ok()) << id.status();
     comparison_ = *id;
+    Attach();
+    ASSERT_TRUE(store_->Close().ok());
+    Drop();
+  }
+
+  // The writer must not outlive the store.
+  void Attach() {
     auto writer =
         store_->attachments().Begin({"golden", "notes", "text/plain"});
     ASSERT_TRUE(writer.ok()) << writer.status();
     ASSERT_TRUE((*writer)->Append("bytes").ok());
     ASSERT_TRUE((*writer)->Commit().ok());
-    ASSERT_TRUE(store_->Close().ok());
-    Drop();
   }
 
   void Record(const std::string& run, int token) {

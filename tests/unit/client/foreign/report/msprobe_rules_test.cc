@@ -107,14 +107,14 @@ TEST(MsprobeRulesTest, WhatIsNoRuleIsRefusedWithItsLine) {
   EXPECT_THAT(error("result: {ratio_drop: {output_below: 10%}}"),
               HasSubstr("result.ratio_drop.output_below is not a number"));
   EXPECT_THAT(error("red: {difference: {above: nan}}"),
-              HasSubstr("is no number"));
+              HasSubstr("is not a number"));
   EXPECT_THAT(error("red: {difference: {above: [1]}}"),
-              HasSubstr("is no number"));
+              HasSubstr("is not a number"));
   EXPECT_THAT(error("result: {ignored: to}"), HasSubstr("is not a list"));
   EXPECT_THAT(error("result: {ignored: [[to]]}"),
               HasSubstr("has an element that is not a name"));
   EXPECT_THAT(error("result: 1"), HasSubstr("\"result\" is not a rule"));
-  EXPECT_THAT(error("- a"), HasSubstr("no rule"));
+  EXPECT_THAT(error("- a"), HasSubstr("is not a rule"));
 }
 
 TEST(MsprobeRulesTest, ThresholdsJudge) {
