@@ -39,10 +39,6 @@ bool IsBefore(const v1::ComparisonRow& a, const v1::ComparisonRow& b) {
   return PlaceOf(a) < PlaceOf(b);
 }
 
-v1::MergeRule RuleOf(const FieldDescriptor& field) {
-  return field.options().GetExtension(v1::merge_rule);
-}
-
 // Calls `visit` with each field of a comparison that is merged by one of the
 // rules.
 template <typename Visit>
@@ -50,9 +46,10 @@ void ForEachField(std::initializer_list<v1::MergeRule> rules,
                   const Visit& visit) {
   const google::protobuf::Descriptor& type = *v1::Comparison::descriptor();
   for (int i = 0; i < type.field_count(); ++i) {
-    const v1::MergeRule rule = RuleOf(*type.field(i));
+    const FieldDescriptor& field = *type.field(i);
+    const v1::MergeRule rule = field.options().GetExtension(v1::merge_rule);
     if (std::find(rules.begin(), rules.end(), rule) != rules.end()) {
-      visit(*type.field(i), rule);
+      visit(field, rule);
     }
   }
 }

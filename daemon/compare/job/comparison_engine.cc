@@ -359,7 +359,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
   return status;
 }
 
-void ComparisonEngine::FindRules(const TensorPair& pair) {
+void ComparisonEngine::MarkRulesUsed(const TensorPair& pair) {
   if (pair.golden != nullptr) idle_rules_.Meet(pair.golden->key.op, true);
   if (pair.target != nullptr) idle_rules_.Meet(pair.target->key.op, false);
   if (pair.mapped_pair.has_value()) {
@@ -383,7 +383,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
     MSITD_RETURN_IF_ERROR(observer_.Check());
-    FindRules(pair);
+    MarkRulesUsed(pair);
     if (plan.way == PairPlan::Way::kLater) {
       origins_.PassOver();
       conditioning_.Add(std::nullopt, DType::kUnspecified);

@@ -220,7 +220,7 @@ class ComparisonEngine {
   absl::Status CompareGroup(const TensorGroup& group, const Plans& plans);
   absl::Status ComparePairs(const TensorGroup& group, const Plans& plans);
   // Marks the rules that apply to a pair as used.
-  void FindRules(const TensorPair& pair);
+  void MarkRulesUsed(const TensorPair& pair);
   // Processes a pair whose row was emitted early. The row stays as it is.
   absl::Status PassOver(const TensorPair& pair, const PairPlan& plan,
                         const EarlyRow& row);

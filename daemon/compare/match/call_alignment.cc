@@ -202,7 +202,7 @@ size_t StretchOf(const std::vector<Landmark>& landmarks, size_t Landmark::*side,
 using Stretch = std::span<const OpCall>;
 
 // Removes the calls of the first stretch from `calls` and returns them.
-Stretch TakeStretch(size_t stretch, Stretch& calls) {
+Stretch ConsumeStretch(size_t stretch, Stretch& calls) {
   const auto end = std::find_if(
       calls.begin(), calls.end(),
       [stretch](const OpCall& call) { return call.stretch != stretch; });
@@ -247,8 +247,8 @@ Numbers Align(const Op& op, const std::vector<Landmark>& landmarks,
   while (!golden_rest.empty() && !target_rest.empty()) {
     const size_t stretch =
         std::min(golden_rest.front().stretch, target_rest.front().stretch);
-    const Stretch of_golden = TakeStretch(stretch, golden_rest);
-    const Stretch of_target = TakeStretch(stretch, target_rest);
+    const Stretch of_golden = ConsumeStretch(stretch, golden_rest);
+    const Stretch of_target = ConsumeStretch(stretch, target_rest);
     aligner.Align(of_golden, of_target, pairs);
   }
   Numbers out;

@@ -73,11 +73,12 @@ class Merge:
         self._out = message_class("msitd.v1.Comparison")()
         self._out.CopyFrom(frame)
         self._failing_rows_max = failing_rows_max
-        # Properties of the runs are those of the frame.
-        self._counts = _fields_with("SUM")
+        # Properties of the runs are those of the frame. No store keeps the result.
+        self._counts = [n for n in _fields_with("SUM") if n != "stored_size_bytes"]
         self._first_names = _fields_with("FIRST_ROW")
         for name in self._counts:
             setattr(self._out, name, 0)
+        self._out.stored_size_bytes = 0
         self._parts: list[tuple[CompareOrder, bytes]] = []
         self._firsts: dict[str, _First] = {}
         self._tolerances = Tolerances()
