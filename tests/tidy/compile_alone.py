@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Compiles each source separately, which finds missing includes.
 
-usage: compile_alone.py BUILD
+usage: compile_alone.py [--warnings] BUILD
 
 BUILD must be configured with MSITD_BATCHES=OFF, because in a batch one source
 includes the headers of another. Only the syntax is checked, which takes a third
 of the time, and heavy foreign headers are compiled beforehand (precompiled.py).
+
+With --warnings, a source also fails if the compiler of BUILD warns about it. With
+clang, that includes the thread-safety analysis.
 """
 
 import json
@@ -28,8 +31,14 @@ def is_ours(entry: dict[str, Any], build: Path) -> bool:
     return not file.is_relative_to(build) and file.suffix in (".cc", ".c")
 
 
-def failures(build: Path) -> tuple[int, list[str]]:
-    """Returns the number of sources, and the errors of the compiler."""
+def failures(build: Path, warnings: bool = False) -> tuple[int, list[str]]:
+    """Returns the number of sources, and the errors of the compiler.
+
+    Args:
+        build: A build folder.
+        warnings: Whether a warning is an error. Otherwise, warnings are ignored.
+    """
+    options = ["-fsyntax-only", "-Werror" if warnings else "-w"]
     build = build.resolve()
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
 
@@ -38,7 +47,7 @@ def failures(build: Path) -> tuple[int, list[str]]:
 
     def check(entry: dict[str, Any], words: list[str], sets: Precompiled) -> str:
         done = subprocess.run(
-            [*words, *sets.options(entry["file"]), "-fsyntax-only", "-w"],
+            [*words, *sets.options(entry["file"]), *options],
             cwd=entry["directory"],
             capture_output=True,
             text=True,
@@ -57,10 +66,12 @@ def failures(build: Path) -> tuple[int, list[str]]:
 
 def main() -> int:
     """Prints the sources that do not compile separately."""
-    if len(sys.argv) != 2:
+    arguments = sys.argv[1:]
+    warnings = arguments[:1] == ["--warnings"]
+    if len(arguments) != 1 + warnings:
         print(__doc__, file=sys.stderr)
         return 2
-    count, findings = failures(Path(sys.argv[1]))
+    count, findings = failures(Path(arguments[-1]), warnings)
     for what in findings:
         print(what)
     print(f"{count - len(findings)} of {count} sources compile alone")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from compile_alone import failures
 from precompiled import Includes, set_for
 
 CHECKER = Path(__file__).with_name("compile_alone.py")
@@ -76,3 +77,21 @@ def test_includes_are_followed_through_files_of_ours(tmp_path: Path) -> None:
 
 def test_a_build_without_sources_is_no_success(tmp_path: Path) -> None:
     assert check(tmp_path, {}).returncode == 1
+
+
+def test_a_warning_fails_only_if_warnings_are_checked(tmp_path: Path) -> None:
+    source = tmp_path / "unused.cc"
+    source.write_text("int F() { int a; return 1; }\n", encoding="utf-8")
+    entry = {
+        "directory": str(tmp_path),
+        "file": str(source),
+        "command": f"c++ -Wall -o unused.o -c {source}",
+    }
+    build = tmp_path / "build"
+    build.mkdir()
+    text = json.dumps([entry])
+    (build / "compile_commands.json").write_text(text, encoding="utf-8")
+    assert failures(build) == (1, [])
+    count, found = failures(build, warnings=True)
+    assert count == 1
+    assert "unused.cc:1" in found[0]
