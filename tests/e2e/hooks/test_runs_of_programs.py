@@ -220,6 +220,34 @@ def test_threads_share_one_recording(daemon: Daemon) -> None:
     assert conflicts_of(daemon) == 0
 
 
+def test_last_client_of_a_stream_waits_for_a_flush_of_another(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = str(daemon.socket_dir)
+    first, second = (
+        msitd.Client("run", endpoint=endpoint, if_exists="append") for _ in range(2)
+    )
+    for number, client in enumerate((first, second)):
+        client.record(np.full(3, number), op=f"op{number}")
+    wait = first._copies.wait
+
+    def close_second_and_wait(timeout: float) -> float:
+        monkeypatch.setattr(first._copies, "wait", wait)
+        second.close()
+        return wait(timeout)
+
+    # Runs inside the flush of the first client.
+    monkeypatch.setattr(first._copies, "wait", close_second_and_wait)
+    assert first.close() == 0
+    assert {op: value for (op, _, _), value in values_of(daemon).items()} == {
+        "op0": 0,
+        "op1": 1,
+    }
+    # The stream has ended, so the rank is free.
+    with msitd.Client("run", endpoint=endpoint, if_exists="replace"):
+        pass
+
+
 def in_child(work: object) -> int:
     """Runs `work` in a forked child. Returns its exit status."""
     child = os.fork()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msitd._core.vocabulary import CALL_AUTO, IO_NUMBERS, TOKEN_CURRENT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -18,6 +21,17 @@ _RANGES = {
 }
 
 _NEVER_NONE = ("run", "op", "index", "name", "text", "identity")
+
+
+def check_word(name: str, word: str, words: Collection[str]) -> None:
+    """Raises ValueError if an argument is not one of its words."""
+    if word not in words:
+        raise ValueError(f"{name} {word!r} is none of {list(words)}")
+
+
+def microseconds(seconds: float) -> int:
+    """Returns a time in the unit of the native client."""
+    return int(seconds * 1_000_000)
 
 
 def io_number(io: str) -> int:

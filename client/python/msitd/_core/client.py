@@ -20,17 +20,24 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
 from msitd._core import open_clients, openings
-from msitd._core.arguments import io_number, place_of, problem_of
+from msitd._core.arguments import (
+    check_word,
+    io_number,
+    microseconds,
+    place_of,
+    problem_of,
+)
 from msitd._core.codes import raise_for
 from msitd._core.counters import Counters
 from msitd._core.devices.copies import DeviceCopies
 from msitd._core.documents import Documents
-from msitd._core.errors import DroppedError, MsitError
+from msitd._core.errors import MsitError
 from msitd._core.graph import compiled
 from msitd._core.leaf import memory, values
 from msitd._core.losses import Losses, close_forgotten
@@ -54,10 +61,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _logger = logging.getLogger("msitd")
-
-
-def _microseconds(seconds: float) -> int:
-    return int(seconds * 1_000_000)
 
 
 class Client(OpenOnce, Documents, StatisticsRecords):
@@ -172,14 +175,9 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         if_exists: str = "fail",
         job: str | None = None,
     ) -> None:
-        if on_drop not in ("raise", "warn"):
-            raise ValueError(f"on_drop {on_drop!r} is neither 'raise' nor 'warn'")
-        for name, word, words in (
-            ("overflow", overflow, OVERFLOW_NUMBERS),
-            ("if_exists", if_exists, IF_EXISTS_NUMBERS),
-        ):
-            if word not in words:
-                raise ValueError(f"{name} {word!r} is none of {list(words)}")
+        check_word("on_drop", on_drop, ("raise", "warn"))
+        check_word("overflow", overflow, OVERFLOW_NUMBERS)
+        check_word("if_exists", if_exists, IF_EXISTS_NUMBERS)
         run, rank = run_of(run), rank_of(rank)
         if world_size is None:
             world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -195,18 +193,16 @@ class Client(OpenOnce, Documents, StatisticsRecords):
                 self._share(other, endpoint)
                 return
             self._close_timeout = close_timeout
-            self._on_drop = on_drop
-            self._has_warned = False
             try:
                 self._native = _msit.Client(
                     endpoint,
                     run,
                     rank,
                     world_size,
-                    _microseconds(max_block),
+                    microseconds(max_block),
                     buffer_bytes,
-                    _microseconds(linger),
-                    _microseconds(open_timeout),
+                    microseconds(linger),
+                    microseconds(open_timeout),
                     device,
                     f"msitd-python/{_msit.version()}",
                     OVERFLOW_NUMBERS[overflow],
@@ -222,7 +218,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             self._recording = _msit.Recording(self._native)
             super().__init__(self._native, is_appended=if_exists == "append")
             self._numbering = Numbering()
-            self._losses = Losses(self._native)
+            self._losses = Losses(self._native, on_drop)
             self._not_recorded = NotRecorded(self._native)
             self._copies = DeviceCopies(
                 self._native, self._not_recorded, max_block, reduce_on_device
@@ -235,8 +231,9 @@ class Client(OpenOnce, Documents, StatisticsRecords):
     def _share(self, other: OpenOnce, endpoint: str | None) -> None:
         """Uses the stream of another client, which this client has joined."""
         own = {"_finalizer", "opening", "_is_closed", "_stops", *vars(self)}
-        shared = {key: value for key, value in vars(other).items() if key not in own}
-        vars(self).update(shared)
+        # A copy, because other threads may use that client.
+        theirs = vars(other).copy()
+        vars(self).update({key: theirs[key] for key in theirs if key not in own})
         self._add_to_open(endpoint, other.opening.rank, other.opening.world_size)
 
     def _add_to_open(self, endpoint: str | None, rank: int, world_size: int) -> None:
@@ -247,7 +244,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             close_forgotten,
             self.stream,
             *parts,
-            _microseconds(self._close_timeout),
+            microseconds(self._close_timeout),
         )
         self.opening = open_clients.Opening(endpoint, rank, world_size)
         open_clients.add(self)
@@ -499,12 +496,12 @@ class Client(OpenOnce, Documents, StatisticsRecords):
     def _flush(self, timeout: float, check: bool | None) -> int:
         left = self._copies.wait(timeout)
         self._not_recorded.tell()
-        code = self._native.flush(_microseconds(max(left, min(timeout, 0))))
+        code = self._native.flush(microseconds(max(left, min(timeout, 0))))
         if code == _msit.OK and left < 0 <= timeout:
             raise TimeoutError("a device has not done its work in time")
-        if code != _msit.REFUSED or self._must_raise(check):
+        if code != _msit.REFUSED or self._losses.must_raise(check):
             raise_for(code)
-        return self._tell_losses(check)
+        return self._losses.tell(check)
 
     def counters(self) -> Counters:
         """Returns the counters of the client, which may be closed."""
@@ -545,18 +542,41 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         if self._finalizer.alive and self.stream.client_count == 1:
             timeout = max(self._copies.wait(timeout), 0)
             self._not_recorded.finish()
-        is_last = self._leave_stream()
-        if is_last is None:
+        if not self._end_membership():
             return 0
-        if not is_last:
-            try:
-                return self._flush(timeout, check)
-            except TimeoutError:
-                if self._must_raise(check):
-                    raise
-                return self._tell_losses(check)
+        if self.stream.leave_if_last():
+            return self._end_stream(timeout, check)
+        # Leaves after the flush, because the last one to leave ends the stream.
+        deadline = time.monotonic() + timeout
         try:
-            code = self._native.close(_microseconds(timeout))
+            lost = self._flush_shared(timeout, check)
+        except BaseException:
+            if self.stream.leave():
+                self._finish_stream(0, check=False)
+            raise
+        if self.stream.leave():
+            lost += self._finish_stream(max(deadline - time.monotonic(), 0), check)
+        return lost
+
+    def _finish_stream(self, timeout: float, check: bool | None) -> int:
+        try:
+            self._not_recorded.finish()
+        finally:
+            lost = self._end_stream(timeout, check)
+        return lost
+
+    def _flush_shared(self, timeout: float, check: bool | None) -> int:
+        try:
+            return self._flush(timeout, check)
+        except TimeoutError:
+            if self._losses.must_raise(check):
+                raise
+            return self._losses.tell(check)
+
+    def _end_stream(self, timeout: float, check: bool | None) -> int:
+        """Closes the native client. Returns and raises what `close` does."""
+        try:
+            code = self._native.close(microseconds(timeout))
         except BaseException:
             # A signal handler has raised an exception. The client is closed in any
             # case.
@@ -565,36 +585,14 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         if code == _msit.FORKED:
             return 0
         self._copies.stop()
-        if code not in (_msit.REFUSED, _msit.TIMEOUT) or self._must_raise(check):
+        if code not in (_msit.REFUSED, _msit.TIMEOUT) or self._losses.must_raise(check):
             raise_for(code)
-        return self._tell_losses(check)
-
-    def _must_raise(self, check: bool | None) -> bool:
-        return self._on_drop == "raise" if check is None else check
-
-    def _tell_losses(self, check: bool | None) -> int:
-        self._losses.warn_of_conflicts()
-        lost = self._losses.take()
-        if any(lost):
-            if self._must_raise(check):
-                raise DroppedError(*lost)
-            if check is None:
-                self._losses.warn(lost, self._native.stream_error())
-        return sum(lost)
+        return self._losses.tell(check)
 
     def _is_recorded(self, code: int) -> bool:
         """Returns False for a lost record. Raises an exception for other failures."""
         if code in (_msit.DROPPED, _msit.FORKED):
-            self._warn_once()
+            self._losses.warn_once()
         else:
             raise_for(code)
         return code == _msit.OK
-
-    def _warn_once(self) -> None:
-        if self._has_warned:
-            return
-        self._has_warned = True
-        _logger.warning(
-            "records are dropped: %s (said once; see Client.counters)",
-            _msit.last_error(),
-        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msitd import _msit
 from msitd._core.counters import Counters
+from msitd._core.errors import DroppedError
 
 if TYPE_CHECKING:
     from msitd._core.devices.copies import DeviceCopies
@@ -18,15 +19,40 @@ _logger = logging.getLogger("msitd")
 
 
 class Losses:
-    """The losses of one client. Reports each lost record once."""
+    """The losses of one client. Reports each lost record once.
 
-    def __init__(self, native: _msit.Client) -> None:
+    Args:
+        on_drop: The argument of `Client`.
+    """
+
+    def __init__(self, native: _msit.Client, on_drop: str = "raise") -> None:
         self._native = native
+        self._raises = on_drop == "raise"
         # Reentrant: signal handlers may run inside take(), and may close the
         # client.
         self._lock = threading.RLock()
         self._told = (0, 0)
         self._has_told_of_conflicts = False
+        self._has_warned = False
+
+    def must_raise(self, check: bool | None) -> bool:
+        """Returns whether losses raise exceptions; `check` is that of `Client.flush`."""
+        return self._raises if check is None else check
+
+    def tell(self, check: bool | None) -> int:
+        """Reports new losses. Returns their count.
+
+        Raises:
+            DroppedError: There are losses, and `must_raise`.
+        """
+        self.warn_of_conflicts()
+        lost = self.take()
+        if any(lost):
+            if self.must_raise(check):
+                raise DroppedError(*lost)
+            if check is None:
+                self.warn(lost, self._native.stream_error())
+        return sum(lost)
 
     def warn_of_conflicts(self) -> None:
         """Logs once that the run already had some of the tensors."""
@@ -57,6 +83,16 @@ class Losses:
                 return (0, 0)
             self._told = lost
             return lost[0] - told[0], lost[1] - told[1]
+
+    def warn_once(self) -> None:
+        """Logs once that a record was dropped, while it is recorded."""
+        if self._has_warned:
+            return
+        self._has_warned = True
+        _logger.warning(
+            "records are dropped: %s (said once; see Client.counters)",
+            _msit.last_error(),
+        )
 
     def warn(self, lost: tuple[int, int], reason: str) -> None:
         """Logs losses in places where an exception would do harm."""

@@ -73,6 +73,14 @@ class SharedStream:
             self._client_count -= 1
             return self._client_count == 0
 
+    def leave_if_last(self) -> bool:
+        """Removes a client if it is the last one. Returns whether it is."""
+        with self._lock:
+            if self._client_count != 1:
+                return False
+            self._client_count = 0
+            return True
+
 
 class Opening:
     """The arguments with which a client was opened, and the place in the source.
@@ -138,22 +146,28 @@ class OpenOnce:
         return not self._finalizer.alive
 
     def close_for_all(self) -> None:
-        """Closes all clients of the stream, which ends it.
+        """Closes all clients of the stream, which then ends. If another thread is
+        closing one of them, the stream ends after its flush.
 
         Losses raise no exception.
         """
         for other in list(_open):
-            if other is not self and other.stream is self.stream:
-                other._leave_stream()
+            if (
+                other is not self
+                and other.stream is self.stream
+                and other._end_membership()
+            ):
+                other.stream.leave()
         self.close(check=False)
 
-    def _leave_stream(self) -> bool | None:
-        """Closes the client. Returns whether it was the last one of its stream.
+    def _end_membership(self) -> bool:
+        """Closes the client, but not its stream, which the caller must leave.
 
-        Returns None if the client was closed before.
+        Returns False if the client was closed before; the caller must then not leave
+        the stream.
         """
         if self._finalizer.detach() is None:
-            return None
+            return False
         self._is_closed = True
         _open.discard(self)
         stops, self._stops = self._stops, []
@@ -167,7 +181,7 @@ class OpenOnce:
                 # Otherwise the stream would stay open, and the rank busy,
                 # forever.
                 _logger.exception("hooks of a client that is closed did not stop")
-        return self.stream.leave()
+        return True
 
     def _at_close(self, stop: Callable[[], None]) -> None:
         """Registers a method that is called when this client is closed; it must
