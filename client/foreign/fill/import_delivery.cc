@@ -79,7 +79,7 @@ absl::Status ImportJob::SettleKept() {
     if (flushed.code == MSIT_ERROR_INTERRUPTED) {
       return absl::CancelledError("interrupted");
     }
-    if (!flushed.ok()) return WhyDropped("");
+    if (!flushed.ok()) return WhyLate();
     MSITD_RETURN_IF_ERROR(CheckDelivery());
     Park();
     parked_[rank].is_used = false;
@@ -129,7 +129,7 @@ absl::Status ImportJob::Send(int32_t rank, const libmsit::TensorView& record,
       return absl::CancelledError("interrupted");
     case MSIT_ERROR_DROPPED:
       if (record.source == nullptr || feed_.source_status().ok()) {
-        return WhyDropped(sent.message);
+        return WhyDropped(sent);
       }
       problem = feed_.source_status();
       given_up_count_ = client_->counters().truncated_count;
@@ -139,13 +139,15 @@ absl::Status ImportJob::Send(int32_t rank, const libmsit::TensorView& record,
   }
 }
 
-absl::Status ImportJob::WhyDropped(const std::string& by_client) {
+absl::Status ImportJob::WhyDropped(const libmsit::Status& dropped) {
+  return dropped.is_for_space ? WhyLate()
+                              : absl::FailedPreconditionError(dropped.message);
+}
+
+absl::Status ImportJob::WhyLate() {
   const bool is_refused = client_->Flush(kNoTime).code == MSIT_ERROR_REFUSED;
   if (is_refused) {
     return absl::FailedPreconditionError(client_->stream_error());
-  }
-  if (!by_client.empty() && !by_client.starts_with("no room")) {
-    return absl::FailedPreconditionError(by_client);
   }
   const std::chrono::duration<double> patience = options_.patience;
   const std::string why = client_->stream_error();
@@ -222,7 +224,7 @@ absl::Status ImportJob::CloseRank() {
   if (flushed.code == MSIT_ERROR_INTERRUPTED) {
     return absl::CancelledError("interrupted");
   }
-  if (!flushed.ok()) return WhyDropped("");
+  if (!flushed.ok()) return WhyLate();
   MSITD_RETURN_IF_ERROR(CheckDelivery());
   MSITD_RETURN_IF_ERROR(ledger_.Settle());
   EndClient();

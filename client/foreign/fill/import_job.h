@@ -195,8 +195,10 @@ class ImportJob {
   // itself is invalid.
   absl::Status Send(int32_t rank, const libmsit::TensorView& record,
                     absl::Status& problem);
-  // Returns why the client rejected a record or has not delivered all of them.
-  absl::Status WhyDropped(const std::string& by_client);
+  // Returns why the client rejected a record.
+  absl::Status WhyDropped(const libmsit::Status& dropped);
+  // Returns why the client has not delivered all records in time.
+  absl::Status WhyLate();
 
   // The stream of a rank while another rank is being sent.
   struct Parked {

@@ -192,8 +192,9 @@ bool Client::MakeRoom(int64_t token, std::optional<RoomWait>* wait,
 Status Client::NoPlace(const std::optional<RoomWait>& wait) const {
   if (wait && wait->was_interrupted) return Interrupted();
   if (is_closing_) return ClosedOrForked();
-  return {MSIT_ERROR_DROPPED,
-          was_refused_ ? stream_error_ : "no space within max_block_us"};
+  if (was_refused_) return {MSIT_ERROR_DROPPED, stream_error_};
+  return {MSIT_ERROR_DROPPED, "no space within max_block_us",
+          /*is_for_space=*/true};
 }
 
 bool Client::DropOldestToken(int64_t token) {

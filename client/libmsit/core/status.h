@@ -13,6 +13,9 @@ namespace msitd::libmsit {
 struct Status {
   msit_code code = MSIT_OK;
   std::string message;
+  // Only with DROPPED: there was no space in time, so that another attempt may
+  // succeed.
+  bool is_for_space = false;
 
   bool ok() const { return code == MSIT_OK; }
 };
