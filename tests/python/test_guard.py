@@ -18,7 +18,7 @@ from msitd._core.guard import Failures, GuardedHook
 from msitd._core.leaf import walk
 from msitd._core.leaf.identities import Identities
 from msitd._core.leaf.leaves import LeafRecorder
-from msitd._core.module import hooks, optimizers
+from msitd._core.module import call_hooks, optimizers, pass_hooks
 from msitd._core.module.placed_hooks import PlacedHooks
 from msitd._core.module.steps import Steps
 from msitd._core.module.threads import Thread
@@ -63,8 +63,9 @@ USED: list[tuple[Any, str]] = [
     (Steps, "is_training"),
     (Thread, "identities"),
     (Thread, "stack"),
-    (hooks, "is_in_backward"),
-    (hooks, "is_replica"),
+    (call_hooks, "is_in_backward"),
+    (pass_hooks, "is_in_backward"),
+    (pass_hooks, "is_replica"),
     (optimizers, "hold_of"),
     (walk, "_children_of"),
     (msitd.Client, "begin_call"),

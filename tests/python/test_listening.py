@@ -1,5 +1,6 @@
 """Pausing hooks and functions, and selecting records with a listener."""
 
+import dataclasses
 from typing import Any
 
 import msitd
@@ -7,8 +8,10 @@ import pytest
 import torch
 from fake_daemon import FakeDaemon
 from msitd._core.api.handle import ApiHandle, register_api
+from msitd._core.api.options import ApiOptions
 from msitd._core.call import Call
 from msitd._core.module.hooks import HookHandle
+from msitd._core.module.options import HookOptions
 from torch import nn
 
 
@@ -42,11 +45,10 @@ def model() -> nn.Module:
 
 
 def hooks(model: nn.Module, client: msitd.Client, **options: Any) -> HookHandle:
-    given: dict[str, Any] = dict.fromkeys(("inputs", "outputs", "values"), True)
-    given |= dict.fromkeys(("weights", "aliases", "objects", "optimizer_state"), False)
-    given |= {"stack": "none", "gradients": True, "op_pattern": None, "tokens": None}
-    given |= {"time": "step", "requests": None}
-    return HookHandle(model, client, **(given | options))
+    known = {field.name for field in dataclasses.fields(HookOptions)}
+    given: dict[str, Any] = {"gradients": True, "time": "step"}
+    given |= {name: options.pop(name) for name in known & options.keys()}
+    return HookHandle(model, client, HookOptions(**given), **options)
 
 
 def places(client: msitd.Client, daemon: FakeDaemon) -> list[tuple[str, int, str]]:
@@ -164,24 +166,7 @@ def test_a_listener_hears_the_end_of_what_raises(client: msitd.Client) -> None:
 def test_a_listener_cuts_tensors(client: msitd.Client, daemon: FakeDaemon) -> None:
     listener = Listener("input")
     listener.rows = 2
-    handle = ApiHandle(
-        client,
-        groups=("torch",),
-        imported=False,
-        operators=False,
-        nested=False,
-        values=True,
-        stack="none",
-        objects=False,
-        inputs=True,
-        outputs=True,
-        gradients=False,
-        op_pattern=None,
-        tokens=None,
-        aliases=False,
-        name_of=None,
-        listener=listener,
-    )
+    handle = ApiHandle(client, ApiOptions(groups=("torch",)), listener=listener)
     with handle:
         torch.exp(torch.ones(5))
         assert handle.call(lambda x: x + 1, "mine.add", (torch.ones(5),), {})[0] == 2

@@ -37,6 +37,10 @@ class Skips:
         except Exception:  # noqa: BLE001 - a handler of the logger may raise anything
             return
 
+    def count_error(self, op: str, index: str, error: Exception) -> None:
+        """Counts one leaf or call whose recording failed. Raises nothing."""
+        self.count(op, index, reason_of(error))
+
     def guarded(
         self, hook: Callable[..., Any], op: str, index: str = "", what: str = ""
     ) -> GuardedHook:

@@ -18,6 +18,7 @@ from msitd._core.client import Client
 from msitd._core.daemon.patience import LONG_S
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.module.hooks import HookHandle
+from msitd._core.module.options import HookOptions
 from msitd._core.module.wrappers import AS_HELD, PLAIN
 from msitd._exec import scripting, telling
 
@@ -157,20 +158,15 @@ class _Models:
         handle = HookHandle(
             module,
             client,
-            inputs=True,
-            outputs=True,
-            weights=settings.weights and has_modules,
-            values=True,
-            stack=settings.stack,
-            aliases=settings.aliases,
-            objects=False,
-            gradients=settings.gradients,
-            optimizer_state=False,
-            # If only functions are recorded, the hooks count steps.
-            op_pattern=(settings.ops or None) if has_modules else [],
-            tokens=None,
-            time="auto" if is_main else "step",
-            requests=None,
+            HookOptions(
+                weights=settings.weights and has_modules,
+                stack=settings.stack,
+                aliases=settings.aliases,
+                gradients=settings.gradients,
+                # If only functions are recorded, the hooks count steps.
+                op_pattern=(settings.ops or None) if has_modules else [],
+                time="auto" if is_main else "step",
+            ),
             op_of=op_of,
         )
         self._ends.callback(handle.remove)

@@ -9,13 +9,13 @@ with megatron.register_hook(model, client, gradients=True):
 
 from __future__ import annotations
 
-import inspect
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.module.hooks import HookHandle
-from msitd._core.module.registration import register_hook as register_model
+from msitd._core.module.options import HookOptions
 from msitd._core.module.wrappers import PLAIN
 from msitd._core.removable import Removable
 from msitd.engines.tensor_parallel import placements_of
@@ -30,12 +30,7 @@ _LAYER = re.compile(r"(.*\blayers)\.\d+")
 # Attribute in which wrappers such as DDP and Float16Module keep the model.
 _INNER = "module"
 
-# The defaults of msitd.register_hook.
-_DEFAULTS: dict[str, Any] = {
-    name: parameter.default
-    for name, parameter in inspect.signature(register_model).parameters.items()
-    if parameter.kind is parameter.KEYWORD_ONLY
-}
+_OPTIONS = frozenset(field.name for field in dataclasses.fields(HookOptions))
 
 
 class PartHandles(Removable):
@@ -89,9 +84,10 @@ def register_hook(
     parts = list(model) if isinstance(model, (list, tuple)) else [model]
     if not parts:
         raise ValueError("the list has no model")
-    unknown = sorted(options.keys() - _DEFAULTS.keys())
+    unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         raise TypeError(f"{unknown[0]} is no option of register_hook")
+    checked = HookOptions(**options)
     handles: list[HookHandle] = []
     try:
         for part in parts:
@@ -101,9 +97,9 @@ def register_hook(
                 HookHandle(
                     inner,
                     client,
+                    checked,
                     op_of=op_of,
                     placements=placements_of(inner, op_of),
-                    **{**_DEFAULTS, **options},
                 )
             )
     except BaseException:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.handle import ApiHandle
+from msitd._core.api.options import ApiOptions
 from msitd._core.client import Client
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
@@ -169,20 +170,16 @@ class DumpHandle(Removable):
             self._hooks.enter_context(
                 ApiHandle(
                     client,
-                    groups=API_GROUPS,
+                    ApiOptions(
+                        groups=API_GROUPS,
+                        op_pattern=choose["apis"].ops,
+                        name_of=functools.partial(_api_name, running, choose["wants"]),
+                        tokens=config.token_range,
+                        values=False,
+                        inputs=sides["inputs"],
+                        outputs=sides["outputs"],
+                    ),
                     functions=choose["apis"].functions,
-                    op_pattern=choose["apis"].ops,
-                    imported=False,
-                    operators=False,
-                    nested=False,
-                    gradients=False,
-                    stack="none",
-                    aliases=False,
-                    objects=False,
-                    name_of=functools.partial(_api_name, running, choose["wants"]),
-                    tokens=config.token_range,
-                    values=False,
-                    **sides,
                 )
             )
         # Needed even if no module is dumped, because it counts the forwards.

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.handle import ApiHandle
+from msitd._core.api.options import ApiOptions
 from msitd._core.api.targets import targets
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
 from msitd._core.daemon.patience import LONG_S, Patience
 from msitd._core.module.hooks import HookHandle
+from msitd._core.module.options import HookOptions
 from msitd._core.module.wrappers import AS_HELD
 from msitd.probe.capture import capture_rules
 from msitd.probe.listener import StepListener
@@ -123,23 +125,15 @@ class Recording:
         Args:
             op_of: See `HookHandle`, as for `on_change`.
         """
-        settings = self._settings
         handle = HookHandle(
             model,
             self.client,
-            inputs=True,
-            outputs=True,
-            weights=False,
-            values=True,
-            stack=self._stack(),
-            aliases=False,
-            objects=False,
-            gradients="backward" in settings.data_mode,
-            optimizer_state=False,
-            op_pattern="Module.*",
-            tokens=None,
-            time="step",
-            requests=None,
+            HookOptions(
+                stack=self._stack(),
+                gradients=self._has_gradients(),
+                op_pattern="Module.*",
+                time="step",
+            ),
             op_of=op_of,
             on_change=on_change,
             # The names that msprobe uses.
@@ -160,21 +154,12 @@ class Recording:
             self.listener.selection.add_functions(added)
         self._api = handle = ApiHandle(
             self.client,
-            groups=_API_GROUPS,
+            ApiOptions(
+                groups=_API_GROUPS,
+                gradients=self._has_gradients(),
+                stack=self._stack(),
+            ),
             functions=functions,
-            imported=False,
-            operators=False,
-            nested=False,
-            inputs=True,
-            outputs=True,
-            values=True,
-            gradients="backward" in self._settings.data_mode,
-            stack=self._stack(),
-            aliases=False,
-            objects=False,
-            op_pattern=None,
-            tokens=None,
-            name_of=None,
             listener=self.listener,
         )
         self._add(handle)
@@ -239,6 +224,9 @@ class Recording:
 
     def _stack(self) -> str:
         return "full" if self._settings.has_extra_info else "none"
+
+    def _has_gradients(self) -> bool:
+        return "backward" in self._settings.data_mode
 
     def _set_policy(self) -> None:
         """Sets the capture policy so that the client keeps what is dumped of

@@ -3,5 +3,5 @@
 `names` lists the functions, `targets` finds them in the installed torch and
 names their ops, `wrapper` replaces them by stand-ins, `modes` sees those that
 were imported before, `calls` records a call, `collectives` those of
-torch.distributed, and `handle` is what the user receives.
+torch.distributed, `handle` is what the user receives, and `options` are what the user selects.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
 if TYPE_CHECKING:
     from types import FrameType
 
+    from msitd._core.api.options import ApiOptions
     from msitd._core.client import Client
     from msitd._core.listening import CallListener
 
@@ -94,7 +95,11 @@ class _Thread(threading.local):
 
 
 class ApiCalls:
-    """Records calls of functions. Any thread may call them."""
+    """Records calls of functions. Any thread may call them.
+
+    Args:
+        matches: Returns whether an op is recorded.
+    """
 
     # Gradients of functions in graphs are not recorded.
     graph_gradients = None
@@ -103,19 +108,9 @@ class ApiCalls:
         self,
         client: Client,
         skips: Skips,
-        leaves: LeafRecorder,
         collectives: Collectives,
-        *,
+        options: ApiOptions,
         matches: Callable[[str], Any],
-        tokens: Collection[int] | None,
-        inputs: bool,
-        outputs: bool,
-        stack: str,
-        aliases: bool,
-        nested: bool,
-        gradients: bool,
-        operators: bool,
-        name_of: Callable[[str], str | None] | None,
         listener: CallListener | None,
     ) -> None:
         import torch
@@ -124,23 +119,31 @@ class ApiCalls:
         self._client = client
         self._recording = client._recording
         self._skips = skips
-        self._leaves = leaves
+        self._leaves = leaves = LeafRecorder(
+            client,
+            skips,
+            values=options.values,
+            objects=options.objects,
+            listener=listener,
+        )
         self._collectives = collectives
         self._matches = matches
-        self._tokens = references(client._native, client._numbering, tokens)
-        self._inputs = inputs
-        self._outputs = outputs
-        self.stack_level = stack
-        self._aliases = aliases
-        self._nested = nested
-        self._operators = operators
-        self._name_of = name_of
+        self._tokens = references(client._native, client._numbering, options.tokens)
+        self._inputs = options.inputs
+        self._outputs = options.outputs
+        self.stack_level = options.stack
+        self._aliases = options.aliases
+        self._nested = options.nested
+        self._operators = options.operators
+        self._name_of = options.name_of
         self._listener = listener
         self.is_paused = False
         # Whether the client is closed.
         self.is_over = False
         self._current_token = client._native.token
-        self._gradients = Gradients(client, leaves, skips) if gradients else None
+        self._gradients: Gradients | None = None
+        if options.gradients:
+            self._gradients = Gradients(client, leaves, skips)
         self._thread = _Thread()
         # Whether graphs cannot hold notes.
         self.counts_graphs = True

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from msitd._core.api import in_graphs, modes
 from msitd._core.api.calls import ApiCalls
 from msitd._core.api.collectives import Collectives
+from msitd._core.api.options import ApiOptions
 from msitd._core.api.targets import GROUPS, Target, targets
 from msitd._core.api.wrapper import Installation, Wrapped
 from msitd._core.graph import compiled
-from msitd._core.leaf.leaves import LeafRecorder
-from msitd._core.leaf.stacks import STACK_LEVELS
 from msitd._core.listening import safe_listener
 from msitd._core.not_recorded import DOCUMENT_NAME, reason_of
 from msitd._core.patterns import compile_patterns
@@ -107,20 +106,22 @@ def register_api(
     """
     return ApiHandle(
         client,
-        groups=groups,
-        imported=imported,
-        operators=operators,
-        nested=nested,
-        gradients=gradients,
-        inputs=inputs,
-        outputs=outputs,
-        values=values,
-        stack=stack,
-        aliases=aliases,
-        objects=objects,
-        op_pattern=op_pattern,
-        tokens=tokens,
-        name_of=name_of,
+        ApiOptions(
+            groups=groups,
+            imported=imported,
+            operators=operators,
+            nested=nested,
+            gradients=gradients,
+            inputs=inputs,
+            outputs=outputs,
+            values=values,
+            stack=stack,
+            aliases=aliases,
+            objects=objects,
+            op_pattern=op_pattern,
+            tokens=tokens,
+            name_of=name_of,
+        ),
     )
 
 
@@ -129,94 +130,94 @@ class ApiHandle(Removable):
 
     Args:
         listener: Receives the calls and chooses which of them are recorded.
-        functions: The functions of `groups` to record. Default: all.
+        functions: The functions of the groups to record. Default: all.
     """
 
     def __init__(
         self,
         client: Client,
+        options: ApiOptions,
         *,
-        groups: Iterable[str],
-        imported: bool,
-        operators: bool,
-        nested: bool,
-        values: bool,
-        stack: str,
-        objects: bool,
-        inputs: bool,
-        outputs: bool,
-        gradients: bool,
-        op_pattern: str | Iterable[str] | None,
         listener: CallListener | None = None,
         functions: Sequence[Target] | None = None,
-        **options: Any,
     ) -> None:
         require_torch()
-        if stack not in STACK_LEVELS:
-            raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
-        groups = tuple(groups)
-        found = targets(groups) if functions is None else list(functions)
-        matches = compile_patterns(op_pattern)
+        found = targets(options.groups) if functions is None else list(functions)
         compiled.make_package_opaque()
         compiled.fill_tables()
         compiled.show_as(Wrapped, lambda wrapped: wrapped._msitd_target.original)
         self._client = client
+        self._options = options
         self._skips = Skips(client)
         self._collectives = Collectives()
-        listener = safe_listener(listener, self._skips)
-        leaves = LeafRecorder(
-            client, self._skips, values=values, objects=objects, listener=listener
-        )
-        calls = ApiCalls(
-            client,
-            self._skips,
-            leaves,
-            self._collectives,
-            matches=matches,
-            stack=stack,
-            nested=nested,
-            operators=operators,
-            inputs=inputs,
-            outputs=outputs,
-            gradients=gradients,
-            listener=listener,
-            **options,
-        )
-        has_aten = imported and "aten" in groups
-        needed = [target for target in found if calls.may_be_needed(target)]
-        if not (operators or has_aten or any(matches(target.op) for target in found)):
-            needed = []
-        is_tracing = compiled.tracing_test(is_possible=True)
+        self._matches = compile_patterns(options.op_pattern)
+        self._is_tracing = compiled.tracing_test(is_possible=True)
         self._modes: list[Any] = []
         self._notes: in_graphs.Notes | None = None
-        self._calls = calls
+        self._calls = calls = ApiCalls(
+            client,
+            self._skips,
+            self._collectives,
+            options,
+            self._matches,
+            safe_listener(listener, self._skips),
+        )
+        needed = self._needed_of(found)
         client._at_close(calls.stop)
         self._installation: Installation | None = Installation(
-            needed, calls, is_tracing
+            needed, calls, self._is_tracing
         )
         try:
-            if needed and "distributed" in groups:
-                self._collectives.install()
-            if operators:
-                self._enter(modes.dispatch_mode(calls))
-            if needed and in_graphs.are_possible():
-                calls.counts_graphs = False
-                self._notes = in_graphs.Notes(
-                    calls,
-                    found,
-                    wants=matches,
-                    inputs=inputs,
-                    outputs=outputs,
-                    gradients=gradients,
-                )
-                in_graphs.install(self._notes)
-            if needed and imported:
-                self._enter(modes.function_mode(calls, found, has_aten, is_tracing))
+            self._install(found, has_needed=bool(needed))
             # Existing graphs do not contain the stand-ins.
             compiled.forget_graphs()
         except BaseException:
             self.remove()
             raise
+
+    @property
+    def _has_aten(self) -> bool:
+        """Whether functions of torch.ops are recorded."""
+        return self._options.imported and "aten" in self._options.groups
+
+    def _needed_of(self, found: Sequence[Target]) -> list[Target]:
+        """Returns the functions to replace: none if no op is recorded."""
+        is_any_recorded = (
+            self._options.operators
+            or self._has_aten
+            or any(self._matches(target.op) for target in found)
+        )
+        if not is_any_recorded:
+            return []
+        return [target for target in found if self._calls.may_be_needed(target)]
+
+    def _install(self, found: Sequence[Target], has_needed: bool) -> None:
+        """Starts what records calls in addition to the stand-ins.
+
+        Args:
+            found: The functions of the groups.
+            has_needed: Whether stand-ins have replaced any of them.
+        """
+        options, calls = self._options, self._calls
+        if has_needed and "distributed" in options.groups:
+            self._collectives.install()
+        if options.operators:
+            self._enter(modes.dispatch_mode(calls))
+        if has_needed and in_graphs.are_possible():
+            calls.counts_graphs = False
+            self._notes = in_graphs.Notes(
+                calls,
+                found,
+                wants=self._matches,
+                inputs=options.inputs,
+                outputs=options.outputs,
+                gradients=options.gradients,
+            )
+            in_graphs.install(self._notes)
+        if has_needed and options.imported:
+            self._enter(
+                modes.function_mode(calls, found, self._has_aten, self._is_tracing)
+            )
 
     @property
     def skipped_count(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from msitd._core.api import names
@@ -65,16 +65,19 @@ _PLACES = (
 )
 
 
-def targets(groups: Iterable[str]) -> list[Target]:
-    """Returns all existing functions of `groups`.
+def check_groups(groups: Iterable[str]) -> None:
+    """Checks the names of groups.
 
     Raises:
         ValueError: There is no such group.
     """
-    groups = tuple(groups)
     unknown = [group for group in groups if group not in GROUPS]
     if unknown:
         raise ValueError(f"group {unknown[0]!r} is none of {list(GROUPS)}")
+
+
+def targets(groups: Collection[str]) -> list[Target]:
+    """Returns all existing functions of `groups`."""
     places = [place for place in _PLACES if place.group in groups]
     if "npu" in groups:
         places.extend(_npu_places())

@@ -87,6 +87,11 @@ class LeafRecorder:
         self._listener = listener
         self._placements = placements
 
+    @property
+    def is_native(self) -> bool:
+        """Whether native code may record leaves: Python decides about none of them."""
+        return self._listener is None and self._placements is None
+
     def begin_call(self, op: str, token: int) -> int:
         """Returns the number of a call; -1 if it cannot have one, which is counted."""
         try:
@@ -99,8 +104,7 @@ class LeafRecorder:
     def side(self, io: str) -> Side:
         """Returns the recorder for the arguments or for the results of calls."""
         reader = memory.torch_reader()
-        is_native = self._listener is None and self._placements is None
-        if reader is None or not is_native:
+        if reader is None or not self.is_native:
             return _Side(self, self._client, self._tensor_type, io)
         number = IO_NUMBERS[io]
         native = self._client._native

@@ -1,13 +1,15 @@
 """Recording of the modules of torch models.
 
-`registration` has the public function, `hooks` the hooks that modules call,
-`placed_hooks` puts hooks on modules and takes them off, and `native_calls` lets
-native code record calls. `steps` decides when the token advances, `optimizers`
-watches optimizer steps, and `phases` distinguishes prefill from decode.
-`threads` is the state of each thread, `recomputation` finds the first run of
-recomputed calls, `copies` keeps hooks out of copies of a model, and
-`module_tree` describes the structure of a model. `structure` detects modules
-that are added later, `uncalled` modules that hooks did not see, and
-`fast_paths` modules that run other code because of hooks. `graph_hooks` is
-called by graphs of torch.compile.
+`registration` has the public function and `options` its options. `hooks` has the
+handle of the hooks on one model, whose parts share a `context`: `call_hooks` makes
+the hooks that record calls, `pass_hooks` those that detect where a pass begins and
+ends, and `model_hooks` decides which modules have hooks. `placed_hooks` puts hooks
+on modules and takes them off, and `native_calls` lets native code record calls.
+`steps` decides when the token advances, `optimizers` watches optimizer steps, and
+`phases` distinguishes prefill from decode. `threads` is the state of each thread,
+`recomputation` finds the first run of recomputed calls, `copies` keeps hooks out of
+copies of a model, and `module_tree` describes the structure of a model. `structure`
+detects modules that are added later, `uncalled` modules that hooks did not see, and
+`fast_paths` modules that run other code because of hooks. `graph_hooks` is called
+by graphs of torch.compile.
 """

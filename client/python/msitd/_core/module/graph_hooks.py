@@ -64,9 +64,6 @@ class GraphHooks(Removable):
                     self._backward.end_in_graph(calls[-1])
                 hooks.after(None, (), {}, leaves or None)
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skip(op, "", error)
+            self._skips.count_error(op, "", error)
         finally:
             thread.is_in_graph, thread.caller = False, None
-
-    def _skip(self, op: str, index: str, error: Exception) -> None:
-        raise NotImplementedError

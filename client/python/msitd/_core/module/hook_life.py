@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from msitd._core.gradient.backward import Backward
     from msitd._core.module.native_calls import Progress
     from msitd._core.module.placed_hooks import PlacedHooks
-    from msitd._core.skips import Skips
 
 CLOSED = "the client of the hooks is closed: call remove() of their handle"
 
@@ -19,7 +18,6 @@ class HookLife:
     _progress: Progress
     _placed: PlacedHooks
     _backward: Backward | None
-    _skips: Skips
 
     def pause(self) -> None:
         """Records no call that begins before `resume`.
@@ -46,9 +44,3 @@ class HookLife:
         self.pause()
         if self._backward is not None:
             self._backward.remove(CLOSED)
-
-    def _counts_as_closed(self, op: str) -> bool:
-        """Returns whether the client is closed. If so, counts the pass that is lost."""
-        if self._progress.is_over:
-            self._skips.count(op, "", CLOSED)
-        return self._progress.is_over

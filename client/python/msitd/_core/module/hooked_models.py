@@ -72,13 +72,10 @@ def enter(
         its op.
 
     Raises:
-        ValueError: The client records another model under the name, or the name
-            is invalid.
+        ValueError: The client records another model under the name.
     """
     if op_of is not None:
         return None, op_of
-    if name is not None:
-        _check_name(name)
     with _lock:
         _hooked[:] = [one for one in _hooked if _is_on(one)]
         others = [one for one in _hooked if _records_into(one.client(), client)]
@@ -183,6 +180,11 @@ def _warn_of_others(
         )
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Checks the first part of a model's ops.
+
+    Raises:
+        ValueError: It is empty or too long.
+    """
     if not name or len(name.encode()) > _NAME_BYTES_MAX:
         raise ValueError(f"name {name!r} does not have 1 to {_NAME_BYTES_MAX} bytes")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from msitd._core.client import Client
     from msitd._core.leaf.identities import Identities
     from msitd._core.module.wrappers import ModuleNames
+    from msitd._core.skips import Skips
 
 
 class ModelFacts:
@@ -23,8 +24,7 @@ class ModelFacts:
     Args:
         model: The model, without wrappers.
         names: Provides the dotted names of its modules.
-        skip: Called for each item that cannot be recorded, with its name, an
-            index and the error.
+        skips: Counts what cannot be recorded.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class ModelFacts:
         client: Client,
         model: torch.nn.Module,
         names: ModuleNames,
-        skip: Callable[[str, str, Exception], None],
+        skips: Skips,
     ) -> None:
         self._client = client
         self._model = model
         self._names = names
-        self._skip = skip
+        self._skips = skips
 
     def record_modules(self, op_of: Callable[[str], str]) -> None:
         """Records the modules as a document, together with those of earlier models."""
@@ -46,7 +46,7 @@ class ModelFacts:
             trees[op_of("")] = module_tree(self._model, op_of, self._names)
             self._client.record_document(DOCUMENT_NAME, document(trees.values()))
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            self._skip(DOCUMENT_NAME, "", error)
+            self._skips.count_error(DOCUMENT_NAME, "", error)
 
     def record_weights(
         self,

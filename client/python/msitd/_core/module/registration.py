@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from msitd._core.module.hooks import HookHandle
+from msitd._core.module.options import HookOptions
 
 if TYPE_CHECKING:
     import torch
@@ -165,18 +166,20 @@ def register_hook(
     return HookHandle(
         model,
         client,
-        inputs=inputs,
-        outputs=outputs,
-        weights=weights,
-        values=values,
-        stack=stack,
-        aliases=aliases,
-        objects=objects,
-        gradients=gradients,
-        optimizer_state=optimizer_state,
-        op_pattern=op_pattern,
-        tokens=tokens,
-        time=time,
-        requests=requests,
-        name=name,
+        HookOptions(
+            inputs=inputs,
+            outputs=outputs,
+            weights=weights,
+            values=values,
+            stack=stack,
+            aliases=aliases,
+            objects=objects,
+            gradients=gradients,
+            optimizer_state=optimizer_state,
+            op_pattern=op_pattern,
+            tokens=tokens,
+            time=time,
+            requests=requests,
+            name=name,
+        ),
     )
