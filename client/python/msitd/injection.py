@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.daemon.ranks import rank_of_process
@@ -88,10 +89,7 @@ def inject(
             records another model as `root`.
         QueryError: The daemon has no such run.
     """
-    return Injection(
-        model,
-        run,
-        connection=connection,
+    options = InjectionOptions(
         client=client,
         ops=ops,
         keep_gradients=keep_gradients,
@@ -99,6 +97,27 @@ def inject(
         rank=rank,
         name=name,
     )
+    return Injection(model, run, connection, options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InjectionOptions:
+    """The options of `inject`, which describes each of them.
+
+    Raises:
+        ValueError: `what` has another value.
+    """
+
+    client: Client | None
+    ops: str | Iterable[str] | None
+    keep_gradients: bool
+    what: str
+    rank: int | None
+    name: str | None
+
+    def __post_init__(self) -> None:
+        if self.what not in _SIDES:
+            raise ValueError(f"what is {self.what!r}, and none of {list(_SIDES)}")
 
 
 class Injection(Removable):
@@ -108,32 +127,26 @@ class Injection(Removable):
         self,
         model: torch.nn.Module,
         run: str | Sequence[str],
-        *,
         connection: Connection,
-        client: Client | None,
-        ops: str | Iterable[str] | None,
-        keep_gradients: bool,
-        what: str,
-        rank: int | None,
-        name: str | None,
+        options: InjectionOptions,
     ) -> None:
-        if what not in _SIDES:
-            raise ValueError(f"what is {what!r}, and none of {list(_SIDES)}")
         # torch is installed, since there is a model.
         import torch
 
         self._tensor_type = torch.Tensor
         self._no_grad = torch.no_grad
-        self._side = _SIDES[what]
+        self._side = _SIDES[options.what]
         names = [run] if isinstance(run, str) else list(run)
         # The names of the runs, each with the rank to read.
-        self._runs = [(name, _rank_of(connection, name, rank)) for name in names]
+        self._runs = [
+            (name, _rank_of(connection, name, options.rank)) for name in names
+        ]
         if not self._runs:
             raise ValueError("run has no name of a run")
         self._said = " and ".join(names)
         self._connection = connection
-        self._client = client
-        self._keeps_gradients = keep_gradients
+        self._client = options.client
+        self._keeps_gradients = options.keep_gradients
         self._lock = threading.Lock()
         self._token = -1
         self._counts: dict[str, int] = {}
@@ -144,14 +157,18 @@ class Injection(Removable):
         self.replaced_count = 0
         self.kept_count = 0
         self._handles: list[Any] = []
-        matches = compile_patterns(ops)
         plain = PLAIN.unwrap(model)
-        self._root = name or hooked_models.name_of(plain, client)
+        self._root = options.name or hooked_models.name_of(plain, options.client)
+        self._forward_count = 0
+        self._put_on(plain, compile_patterns(options.ops))
+
+    def _put_on(self, plain: torch.nn.Module, matches: Callable[[str], Any]) -> None:
+        """Puts hooks on the modules whose ops match, and on the model itself."""
         for path, module in PLAIN.named_modules(plain):
             op = op_under(self._root, path)
             if not matches(op):
                 continue
-            if what == "outputs":
+            if self._side == "output":
                 # Runs after the hooks that record.
                 handle: Any = module.register_forward_hook(
                     self._guarded(self._result_hook(op), op)
@@ -163,7 +180,6 @@ class Injection(Removable):
                     with_kwargs=True,
                 )
             self._handles.append(handle)
-        self._forward_count = 0
         self._handles.append(
             plain.register_forward_pre_hook(
                 self._guarded(self._begin_forward, self._root, FirstHook), prepend=True
