@@ -142,13 +142,22 @@ class Chunk:
                 *placement,
             )
             payload.extend(r.data)
-        header = HEADER.pack(
+        header = self._header(table_end + len(text), len(payload), run)
+        head = header + bytes(table) + bytes(text)
+        out = head + b"\0" * (-len(head) % PAGE)
+        out += bytes(payload) + b"\0" * (-len(payload) % PAGE)
+        return out[: len(out) - self.cut_bytes] + self.tail
+
+    def _header(
+        self, head_bytes: int, payload_bytes: int, run: tuple[int, int]
+    ) -> bytes:
+        return HEADER.pack(
             self.magic,
             self.version,
             0,
-            table_end + len(text),
+            head_bytes,
             len(self.records) if self.record_count is None else self.record_count,
-            len(payload) if self.payload_bytes is None else self.payload_bytes,
+            payload_bytes if self.payload_bytes is None else self.payload_bytes,
             *run,
             stream_id_of(self.run, self.rank)
             if self.stream_id is None
@@ -158,10 +167,6 @@ class Chunk:
             self.rank,
             self.flags,
         )
-        head = header + bytes(table) + bytes(text)
-        out = head + b"\0" * (-len(head) % PAGE)
-        out += bytes(payload) + b"\0" * (-len(payload) % PAGE)
-        return out[: len(out) - self.cut_bytes] + self.tail
 
 
 def stream_id_of(run: str | bytes, rank: int) -> int:

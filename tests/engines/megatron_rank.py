@@ -15,6 +15,39 @@ from msitd.engines import megatron
 LAYERS, WIDTH, ROWS, PLACES = 4, 32, 2, 8
 
 
+def model_of(parts: int, stages: int, is_first: bool, is_last: bool) -> Any:
+    """Returns the part of a model that a rank holds.
+
+    Args:
+        parts: The number of ranks that share a layer.
+        stages: The number of stages of the pipeline.
+    """
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.transformer import TransformerConfig
+
+    config = TransformerConfig(
+        num_layers=LAYERS,
+        hidden_size=WIDTH,
+        num_attention_heads=4,
+        use_cpu_initialization=True,
+        tensor_model_parallel_size=parts,
+        pipeline_model_parallel_size=stages,
+        pipeline_dtype=torch.float32,
+        attention_dropout=0.0,
+        hidden_dropout=0.0,
+        bias_dropout_fusion=False,
+    )
+    return GPTModel(
+        config=config,
+        transformer_layer_spec=get_gpt_layer_local_spec(),
+        vocab_size=64,
+        max_sequence_length=PLACES,
+        pre_process=is_first,
+        post_process=is_last,
+    ).eval()
+
+
 def main() -> None:
     rank, world_size = int(sys.argv[1]), int(sys.argv[2])
     shares_layers = sys.argv[4:] == ["tensor"]
@@ -26,10 +59,7 @@ def main() -> None:
     # Megatron queries a device that does not exist here.
     torch.cuda.current_device = lambda: torch.device("cpu")
     from megatron.core import parallel_state
-    from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
     from megatron.core.tensor_parallel import random as megatron_random
-    from megatron.core.transformer import TransformerConfig
 
     def fork(self: Any, name: str = "") -> Any:
         return contextlib.nullcontext()
@@ -37,28 +67,9 @@ def main() -> None:
     megatron_random.CudaRNGStatesTracker.fork = fork
     parallel_state.initialize_model_parallel(world_size // stages, stages)
     torch.manual_seed(0)
-    config = TransformerConfig(
-        num_layers=LAYERS,
-        hidden_size=WIDTH,
-        num_attention_heads=4,
-        use_cpu_initialization=True,
-        tensor_model_parallel_size=world_size // stages,
-        pipeline_model_parallel_size=stages,
-        pipeline_dtype=torch.float32,
-        attention_dropout=0.0,
-        hidden_dropout=0.0,
-        bias_dropout_fusion=False,
-    )
     is_first = shares_layers or rank == 0
     is_last = shares_layers or rank == stages - 1
-    model = GPTModel(
-        config=config,
-        transformer_layer_spec=get_gpt_layer_local_spec(),
-        vocab_size=64,
-        max_sequence_length=PLACES,
-        pre_process=is_first,
-        post_process=is_last,
-    ).eval()
+    model = model_of(world_size // stages, stages, is_first, is_last)
     words = torch.arange(ROWS * PLACES).reshape(ROWS, PLACES)
     places = torch.arange(PLACES).repeat(ROWS, 1)
     mask = torch.ones(1, 1, PLACES, PLACES, dtype=torch.bool).triu(1)

@@ -92,25 +92,30 @@ def kill_worker() -> None:
     os.kill(processes("ray::_Actor")[0], signal.SIGKILL)
 
 
-def main(what: str, folder: Path) -> None:
-    kill: Callable[[], None] | None = None
-    if what == "kill_node":
-        from ray.cluster_utils import Cluster
-
-        cluster = Cluster(
-            initialize_head=True,
-            head_node_args={"num_cpus": 0, "include_dashboard": False},
-        )
-        node = cluster.add_node(num_cpus=2)
-        ray.init(address=cluster.address, log_to_driver=False)
-
-        def kill() -> None:
-            cluster.add_node(num_cpus=2)
-            cluster.remove_node(node, allow_graceful=False)
-
+def killer_of(what: str) -> Killer:
+    """Starts what the scenario needs, and returns what kills a part of it."""
     if what == "kill_worker":
-        kill = kill_worker
-    killer = Killer(kill)
+        return Killer(kill_worker)
+    if what != "kill_node":
+        return Killer(None)
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False},
+    )
+    node = cluster.add_node(num_cpus=2)
+    ray.init(address=cluster.address, log_to_driver=False)
+
+    def kill() -> None:
+        cluster.add_node(num_cpus=2)
+        cluster.remove_node(node, allow_graceful=False)
+
+    return Killer(kill)
+
+
+def main(what: str, folder: Path) -> None:
+    killer = killer_of(what)
     with daemon(folder) as sockets:
         record(sockets)
         endpoint = f"unix:{sockets}/msitd.sock"

@@ -155,8 +155,9 @@ def test_python_function_is_found(declaration: str) -> None:
 
     # Statements have the indentation of the docstring.
     indented = text if '"""' not in declaration else lambda n: _dedented(text(n))
-    assert check_functions.check("a/b.py", indented(FUNCTION_LINES_MAX)) == []
-    assert len(check_functions.check("a/b.py", indented(FUNCTION_LINES_MAX + 1))) == 1
+    longest = check_functions.PYTHON_FUNCTION_LINES_MAX
+    assert check_functions.check("a/b.py", indented(longest)) == []
+    assert len(check_functions.check("a/b.py", indented(longest + 1))) == 1
 
 
 def _dedented(text: str) -> str:

@@ -489,13 +489,18 @@ def test_every_report_has_them(daemon: Daemon, plugin: str, tmp_path: Path) -> N
     assert list(first)[-3:] == ["Data_name", "worst", "worst:text"]
     assert (first["worst"], first["worst:text"]) == ("0.5", "at 2")
 
-    out = tmp_path / "rows.jsonl"
+    check_other_reports(daemon, tmp_path)
+
+
+def check_other_reports(daemon: Daemon, folder: Path) -> None:
+    """Checks the reports of record_pairs that are not CSV."""
+    out = folder / "rows.jsonl"
     daemon.ctl("compare", "report", "c-000001", "--out", str(out))
     comparison, row, *_ = map(json.loads, out.read_text().splitlines())
     assert comparison["custom_metrics"] == ["worst"]
     assert row["custom_metrics"][0]["value"] == 0.5
     for name, flags in (("rows", ()), ("msit", ("--format", "msit"))):
-        out = tmp_path / f"{name}.xlsx"
+        out = folder / f"{name}.xlsx"
         daemon.ctl("compare", "report", "c-000001", "--out", str(out), *flags)
         sheet = openpyxl.load_workbook(out)["rows"]
         cells = [[cell.value for cell in row] for row in sheet.iter_rows()]
@@ -504,7 +509,7 @@ def test_every_report_has_them(daemon: Daemon, plugin: str, tmp_path: Path) -> N
         if name == "rows":
             assert cells[1][at + 1] == "at 2"
 
-    out = tmp_path / "rows.html"
+    out = folder / "rows.html"
     daemon.ctl("compare", "report", "c-000001", "--out", str(out))
     page = out.read_text()
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])

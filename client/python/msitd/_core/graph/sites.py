@@ -130,6 +130,22 @@ for _constant in (_escaped, _word_of_constant):
     _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+def _constant_types() -> tuple[type, ...]:
+    """Returns the types whose values a graph never replaces by placeholders."""
+    import torch
+
+    return (
+        str,
+        bytes,
+        complex,
+        enum.Enum,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+    )
+
+
 # Tensors, integers and floats of the operator; the rest of its site; and
 # whether one of the tensors requires a gradient.
 Written = tuple[list[Any], list[Any], list[Any], str, bool]
@@ -145,16 +161,7 @@ def writer() -> Callable[[Iterable[tuple[str, Any]], Callable[[Any], Any]], Writ
     import torch
 
     tensor_type = torch.Tensor
-    constant_types = (
-        str,
-        bytes,
-        complex,
-        enum.Enum,
-        torch.dtype,
-        torch.device,
-        torch.layout,
-        torch.memory_format,
-    )
+    constant_types = _constant_types()
 
     def write(
         leaves: Iterable[tuple[str, Any]], likeness: Callable[[Any], Any]

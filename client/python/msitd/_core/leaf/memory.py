@@ -135,19 +135,7 @@ def _record_torch(
     requires_grad, stack, identity = facts
     if requires_grad == _UNKNOWN:
         facts = (_YES if tensor.requires_grad else _NO, stack, identity)
-    tensor = tensor.detach()
-    if hasattr(tensor, "to_local"):
-        if place[-1] is None:
-            place = (*place[:-1], placement_of(tensor))
-        tensor = tensor.to_local()
-    name = type(tensor).__name__
-    # The result of a collective has no bytes until it is waited for.
-    if name == "AsyncCollectiveTensor":
-        tensor = tensor.wait()
-    elif name == "FakeTensor":
-        raise TypeError("a fake tensor has no bytes")
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        raise TypeError(f"a tensor of layout {tensor.layout} is not dense")
+    tensor, place = _local_part(torch, tensor.detach(), place)
     number = _torch_dtype_number(tensor.dtype, dtype)
     origin = tensor.device
     if origin.type != "cpu":
@@ -171,6 +159,38 @@ def _record_torch(
             if code != _msit.UNKNOWN_IDENTITY:
                 return code
         tensor = tensor.cpu()
+    return _record_on_host(native, tensor, number, place, facts)
+
+
+def _local_part(torch: Any, tensor: Any, place: _msit.Place) -> tuple[Any, _msit.Place]:
+    """Returns the part of a tensor that lies in this process, and its location.
+
+    Raises:
+        TypeError: The tensor has no bytes, or is not dense.
+    """
+    if hasattr(tensor, "to_local"):
+        if place[-1] is None:
+            place = (*place[:-1], placement_of(tensor))
+        tensor = tensor.to_local()
+    name = type(tensor).__name__
+    # The result of a collective has no bytes until it is waited for.
+    if name == "AsyncCollectiveTensor":
+        tensor = tensor.wait()
+    elif name == "FakeTensor":
+        raise TypeError("a fake tensor has no bytes")
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise TypeError(f"a tensor of layout {tensor.layout} is not dense")
+    return tensor, place
+
+
+def _record_on_host(
+    native: _msit.Client,
+    tensor: Any,
+    number: int,
+    place: _msit.Place,
+    facts: _msit.Facts,
+) -> int:
+    """Records a tensor in the memory of the host, whose dtype has the number."""
     if tensor.is_neg() or tensor.is_conj():
         tensor = tensor.resolve_neg().resolve_conj()
     data = tensor.data_ptr()
