@@ -3,10 +3,12 @@
 A module is a folder. MODULES lists, for each module, our modules and the
 foreign libraries that its files may include. All other includes are refused.
 Layers are ordered: protos < storage < daemon, and protos < client. client and
-daemon never include each other, and nothing includes tests.
+daemon never include each other, and nothing includes tests. PYTHON_LAYERS orders
+the packages of the Python client; check_python_layers applies it.
 """
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 # The parts of libmsit that run in other processes, from the bottom up.
@@ -622,6 +624,43 @@ NARROWER: dict[str, Module] = {
     },
 }
 
+
+def _core(modules: str) -> tuple[str, ...]:
+    return tuple(f"msitd._core.{module}" for module in modules.split())
+
+
+# The packages of the Python client, from the bottom up. A package is a folder, or
+# a module beside folders. Code that runs imports its own package and lower ones
+# only. Imports for the type checker may point upwards.
+PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
+    # Extensions, and modules that import nothing of ours.
+    (
+        *("msitd._formats", "msitd._msit"),
+        *_core("call counters errors interpreters openings patterns removable"),
+        *_core("replacing seeding tokens torch_version vocabulary"),
+    ),
+    (
+        *("msitd._core", "msitd.query"),
+        *_core("arguments codes losses not_recorded open_clients requests"),
+    ),
+    # The tensors of a call.
+    (*_core("documents guard leaf listening"), "msitd.formats"),
+    (*_core("devices skips statistics_records"), "msitd.forcing", "components"),
+    _core("gradient"),
+    _core("graph"),
+    # Records of one call, of modules, and of functions.
+    _core("api client module"),
+    _core("daemon"),
+    # Engines, and the interfaces of other tools.
+    (
+        *("msitd.engines", "msitd.fleet", "msitd.fx", "msitd.injection"),
+        *("msitd.llm", "msitd.probe"),
+    ),
+    # The public names, and those of other tools.
+    ("msitd", "msitd._compat"),
+    ("msitd._exec", "compat"),
+)
+
 LIBRARIES: dict[str, re.Pattern[str]] = {
     "absl": re.compile(r"absl/"),
     "fmt": re.compile(r"fmt/"),
@@ -725,12 +764,16 @@ def _refuse(module: str, rule: Module, path: str) -> str | None:
     return "is neither rooted at the repository nor a known library"
 
 
-def circle() -> list[str]:
-    """Returns modules that include each other in a cycle; empty if there are none."""
-    edges = {
+def module_includes() -> dict[str, set[str]]:
+    """Returns the modules that each module may include."""
+    return {
         name: {o for o in rule.ours if o in MODULES} - {name}
         for name, rule in MODULES.items()
     }
+
+
+def circle(edges: Mapping[str, Collection[str]]) -> list[str]:
+    """Returns nodes that lead to each other in a cycle; empty if there are none."""
     state: dict[str, str] = {}
     path: list[str] = []
 
@@ -749,7 +792,7 @@ def circle() -> list[str]:
         state[name] = "done"
         return []
 
-    for name in MODULES:
+    for name in edges:
         found = visit(name)
         if found:
             return found

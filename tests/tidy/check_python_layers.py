@@ -4,13 +4,16 @@ Importing the package imports only itself and the standard library. Libraries
 that a caller may not have, or that are slow to import, are imported where they
 are used. A package is a folder, or a module at the top. PACKAGES lists, for
 each package, the parts of msitd that it may import, and the libraries that it
-may import inside functions or for the type checker.
+may import inside functions or for the type checker. Packages import only lower
+layers; check_layers.PYTHON_LAYERS has their order.
 """
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from check_layers import PYTHON_LAYERS
 
 ROOT = "client/python/"
 LINES_MAX = 600
@@ -84,6 +87,12 @@ PACKAGES: dict[str, Package] = {
     ),
 }
 
+LAYER_OF = {
+    package: layer
+    for layer, packages in enumerate(PYTHON_LAYERS)
+    for package in packages
+}
+
 # For the type checker, everywhere.
 _TYPING = ("typing_extensions",)
 
@@ -95,6 +104,7 @@ class Import:
     line: int
     module: str
     is_late: bool  # In a function, or for the type checker.
+    is_for_types: bool = False  # For the type checker only.
 
 
 def module_of(file: str) -> str:
@@ -116,30 +126,34 @@ def package_of(module: str) -> str:
 def imports_of(tree: ast.Module) -> Iterator[Import]:
     """Yields the imports of a source; for `from a import b` both `a` and `a.b`."""
 
-    def walk(node: ast.AST, is_late: bool) -> Iterator[Import]:
+    def walk(node: ast.AST, late: tuple[bool, bool]) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Import):
                 for alias in child.names:
-                    yield Import(child.lineno, alias.name, is_late)
+                    yield Import(child.lineno, alias.name, *late)
             elif isinstance(child, ast.ImportFrom):
                 module = "." * child.level + (child.module or "")
                 for alias in child.names:
-                    yield Import(child.lineno, f"{module}.{alias.name}", is_late)
+                    yield Import(child.lineno, f"{module}.{alias.name}", *late)
             else:
-                yield from walk(child, is_late or _is_late(child))
+                types = late[1] or _is_for_types(child)
+                yield from walk(child, (late[0] or types or _is_late(child), types))
 
-    return walk(tree, False)
+    return walk(tree, (False, False))
 
 
 def check(file: str, text: str) -> list[str]:
     """Returns the violations in the imports of one source of the package."""
-    package = package_of(module_of(file))
+    module = module_of(file)
+    package = package_of(module)
     if package not in PACKAGES:
         return [f"{file}: in no package of tests/tidy/check_python_layers.py"]
+    if not is_placed(module):
+        return [f"{file}: in no layer of tests/tidy/check_layers.py"]
     findings = [
         f"{file}:{found.line}: {found.module}: {why}"
         for found in imports_of(ast.parse(text))
-        if (why := _refuse(package, found))
+        if (why := _refuse(package, found) or _refuse_upwards(module, found))
     ]
     count = text.count("\n")
     if count > LINES_MAX:
@@ -148,13 +162,65 @@ def check(file: str, text: str) -> list[str]:
 
 
 def _is_late(node: ast.AST) -> bool:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        return True
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+
+
+def _is_for_types(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.If)
         and isinstance(node.test, ast.Name)
         and node.test.id == "TYPE_CHECKING"
     )
+
+
+def layered_package(name: str) -> str | None:
+    """Returns the package of a Python module, or of a name in it; None if unknown."""
+    while name and name not in LAYER_OF:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def is_placed(module: str) -> bool:
+    """Returns whether a Python module is in a layer.
+
+    A package that contains other packages stands only for its own `__init__`, so
+    that a module beside them needs a place of its own.
+    """
+    package = layered_package(module)
+    has_packages = any(other.startswith(f"{package}.") for other in LAYER_OF)
+    return package is not None and (package == module or not has_packages)
+
+
+def imports_by_module(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Returns the modules of ours that each module imports, at any time.
+
+    Args:
+        sources: The texts of all modules, by file.
+    """
+    modules = {module_of(file) for file in sources}
+
+    def imported(name: str) -> str:
+        """Returns the module that defines a name."""
+        while name and name not in modules:
+            name = name.rpartition(".")[0]
+        return name
+
+    edges = {}
+    for file, text in sources.items():
+        found = {imported(each.module) for each in imports_of(ast.parse(text))}
+        # The public names are imported with each module.
+        edges[module_of(file)] = found - {"", "msitd", module_of(file)}
+    return edges
+
+
+def _refuse_upwards(module: str, found: Import) -> str | None:
+    """Returns why an import does not point to a lower layer; None if it may."""
+    own, other = layered_package(module), layered_package(found.module)
+    if found.is_for_types or own is None or other is None or own == other:
+        return None
+    if LAYER_OF[other] < LAYER_OF[own]:
+        return None
+    return f"{own} is not above {other}: see PYTHON_LAYERS"
 
 
 def _refuse(package: str, found: Import) -> str | None:

@@ -14,7 +14,13 @@ def test_includes_point_downwards() -> None:
 
 
 def test_no_module_is_in_a_circle() -> None:
-    assert check_layers.circle() == []
+    assert check_layers.circle(check_layers.module_includes()) == []
+
+
+def test_a_circle_is_found() -> None:
+    edges = {"a": {"b"}, "b": {"c"}, "c": {"d", "b"}, "d": set()}
+    assert check_layers.circle(edges) == ["b", "c", "b"]
+    assert check_layers.circle(edges | {"c": {"d"}}) == []
 
 
 @pytest.mark.parametrize(

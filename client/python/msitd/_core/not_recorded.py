@@ -30,6 +30,8 @@ _UNCALLED_MAX = 1024
 
 RECOMPUTED = "a forward that checkpointing runs again; the first one is recorded"
 
+CLOSED = "the client of the hooks is closed: call remove() of their handle"
+
 REPLICA = (
     "a forward of a replica ends no step: register hooks on DataParallel, not in it"
 )

@@ -19,8 +19,7 @@ from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
 from msitd._core.leaf.stand_ins import recorded_leaves
 from msitd._core.leaf.values import Described, Value
 from msitd._core.leaf.walk import walk_arguments, walk_result
-from msitd._core.module.hook_life import CLOSED
-from msitd._core.not_recorded import RECOMPUTED, reason_of
+from msitd._core.not_recorded import CLOSED, RECOMPUTED, reason_of
 from msitd._core.skips import Skips, is_in_backward
 from msitd._core.tokens import references
 from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS

@@ -10,7 +10,7 @@ from msitd._core.gradient.gradients import Gradients
 from msitd._core.gradient.graph_gradients import GraphGradients
 from msitd._core.gradient.inputs import Inputs
 from msitd._core.gradient.parameters import Parameters
-from msitd._core.module.recomputation import FirstRuns
+from msitd._core.gradient.recomputation import FirstRuns
 
 if TYPE_CHECKING:
     import torch

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msitd._core.call import Call
 from msitd._core.gradient.gradients import Gradients
 from msitd._core.gradient.inputs import Inputs
-from msitd._core.module.recomputation import innermost_function
+from msitd._core.gradient.recomputation import innermost_function
 from msitd._core.not_recorded import reason_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ ends, and `model_hooks` decides which modules have hooks. `placed_hooks` puts ho
 on modules and takes them off, and `native_calls` lets native code record calls.
 `steps` decides when the token advances, `optimizers` watches optimizer steps, and
 `phases` distinguishes prefill from decode. `threads` is the state of each thread,
-`recomputation` finds the first run of recomputed calls, `copies` keeps hooks out of
-copies of a model, and `module_tree` describes the structure of a model. `structure`
+`copies` keeps hooks out of copies of a model, and `module_tree` describes the structure of a model. `structure`
 detects modules that are added later, `uncalled` modules that hooks did not see, and
 `fast_paths` modules that run other code because of hooks. `graph_hooks` is called
 by graphs of torch.compile.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msitd._core.not_recorded import CLOSED
+
 if TYPE_CHECKING:
     from msitd._core.gradient.backward import Backward
     from msitd._core.module.native_calls import Progress
     from msitd._core.module.placed_hooks import PlacedHooks
-
-CLOSED = "the client of the hooks is closed: call remove() of their handle"
 
 
 class HookLife:

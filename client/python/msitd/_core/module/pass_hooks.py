@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.graph import compiled, graphs
-from msitd._core.module.hook_life import CLOSED
 from msitd._core.module.phases import record_phase
 from msitd._core.module.placed_hooks import ModuleHooks
 from msitd._core.module.threads import Forward, is_replica
-from msitd._core.not_recorded import REPLICA
+from msitd._core.not_recorded import CLOSED, REPLICA
 from msitd._core.skips import is_in_backward
 
 if TYPE_CHECKING:
