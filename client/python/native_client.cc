@@ -379,7 +379,7 @@ int Client::Record(msit_tensor tensor, const Facts& facts) {
 }
 
 void Client::Free() {
-  // There is no caller to which an exception could be thrown.
+  // No caller could receive an exception here.
   main_thread_ = 0;
   const GilReleased released;
   msit_free(client_);

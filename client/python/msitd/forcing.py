@@ -16,8 +16,8 @@ def teacher_forcing(ids: Any) -> dict[str, Any]:
     Two models that compute almost the same values sooner or later choose
     different tokens. From that token on their inputs differ, so nothing that
     follows can be compared. With these arguments, each step receives the token
-    of the golden run whatever the model computes, and both runs can be compared
-    to the end:
+    of the golden run instead of the one that the model computes, and both runs
+    can be compared to the end:
 
         ids = golden.generate(**prompt, max_new_tokens=64)
         target.generate(**prompt, **msitd.teacher_forcing(ids))

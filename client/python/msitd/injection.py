@@ -63,14 +63,14 @@ def inject(
 
     Args:
         model: The model. Its ops have the names that `register_hook` gives
-            them; see `name`.
+            them. See `name`.
         run: Name of the run, usually a correct run of the same model. With
             several names, the first run that has a tensor provides it.
         connection: The daemon that has the run, as returned by
             `msitd.query.connect`.
         client: Client that counts the tokens. None: each forward of `model` is
             a token.
-        ops: Patterns that select ops; a pattern must match the whole op.
+        ops: Patterns that select ops. A pattern must match the whole op.
             Default: all ops.
         keep_gradients: Whether gradients flow to the replaced tensors.
         what: "inputs", or "outputs" to replace the results of modules.

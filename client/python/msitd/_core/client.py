@@ -82,11 +82,11 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         rank: Rank of this process, 0 to `world_size` - 1. Default: the environment
             variable RANK, or 0.
         world_size: Number of ranks of the job. Default: WORLD_SIZE, or 1.
-        endpoint: The daemon's address. For a local daemon, `/path` or `unix:/path`: its
-            socket directory or a socket in it; the client shares memory with a daemon
-            that supports it. For any other daemon, `host:port` or `dns:///name:port`.
-            Default: MSITD_ENDPOINT, or /run/msitd if a daemon shares memory there, or
-            127.0.0.1:7741. The environment variables MSITD_TLS, MSITD_CA_FILE,
+        endpoint: The daemon's address. For a local daemon, `/path` or `unix:/path` with
+            its socket directory or a socket in it. The client shares memory with a
+            daemon that supports it. For any other daemon, `host:port` or
+            `dns:///name:port`. Default: MSITD_ENDPOINT, or /run/msitd if a daemon
+            shares memory there, or 127.0.0.1:7741. MSITD_TLS, MSITD_CA_FILE,
             MSITD_CERT_FILE and MSITD_KEY_FILE turn on encryption: see msit.h.
         max_block: Maximum time in seconds that one `record` waits for free memory.
             After a record has waited in vain, later ones do not wait until the daemon
@@ -94,7 +94,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         buffer_bytes: Memory in bytes for records that are not durable yet. Pages are
             allocated when they are first needed. Default: the records of the first
             token may take 1/64 of the memory that is available on the node and allowed
-            by the control group; later records may take twice the size of the largest
+            by the control group. Later records may take twice the size of the largest
             token so far. Both limits are at least 64 MiB and at most 1 GiB.
         linger: Seconds after its first record when a chunk that is not full is sent.
         open_timeout: Maximum time in seconds to wait for the daemon. 0: does not wait,
@@ -112,7 +112,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             environment variable MSITD_REDUCE_ON_DEVICE is `1`.
         on_drop: How `flush`, `close` and the end of a `with` block report lost records,
             and a daemon that has ended the stream permanently or, at the end, did not
-            answer in time: `raise` raises an exception; `warn` logs a line with the
+            answer in time. `raise` raises an exception. `warn` logs a line with the
             logger `msitd` if records are lost. When the interpreter exits or another
             exception propagates, a line is logged in any case.
         overflow: What `record` does when tensors arrive faster than the daemon accepts
@@ -141,14 +141,14 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             daemon chooses on its own: if ranks stream to several daemons, give the
             launch its own run name. If a client of this process for the same rank of
             the run is still open, `fail` raises at once and names the place where it
-            was opened; `append` shares the stream and the tokens of that client and
-            ignores the other arguments, and the stream ends when all its clients are
-            closed or no longer referenced; `replace` closes those clients first; `new`
+            was opened. `append` shares the stream and the tokens of that client and
+            ignores the other arguments. The stream ends when all its clients are
+            closed or no longer referenced. `replace` closes those clients first. `new`
             records into another run in parallel.
         job: A text that all ranks of this launch, and no other launch, have. `fail`
             also raises if a launch with another name created the run. Default:
-            MSITD_JOB; with a `world_size` of 1, this process; the values of torchrun,
-            Slurm, Flux, PMIx or MASTER_ADDR and MASTER_PORT; or the parent process.
+            MSITD_JOB, or this process if `world_size` is 1, or the values of torchrun,
+            Slurm, Flux, PMIx or MASTER_ADDR and MASTER_PORT, or the parent process.
 
     Raises:
         ValueError: An argument is out of its range.
@@ -294,25 +294,25 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             op: Name of the module, API, graph node or kernel, 1 to 1024 bytes.
             io: `input`, `output`, `weight`, `grad_input`, `grad_output`, `grad_weight`
                 or `state`.
-            index: Identifies the argument: `0`, `1.0`, a keyword; at most 128 bytes.
+            index: Identifies the argument: `0`, `1.0`, a keyword. At most 128 bytes.
             token: Generated token or step, 0 to 2^40 - 1. Default: the current token,
                 see `next_token`.
             call: Number of the call of the op within the token, as returned by
                 `begin_call`. Default: records of the same device, token, op, io and
                 index are counted.
             device: Device that holds the tensor, such as `npu:3`. Default: the device
-                of the tensor; for host memory, that of the client.
+                of the tensor, or that of the client for host memory.
             dtype: Interprets the elements as this dtype of the same size, such as
                 `float8_e4m3fn` for an array of uint8. Default: the dtype of the tensor.
             placement: For a shard, how the whole tensor is placed on the ranks:
-                `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`; see
+                `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`. See
                 `msit_tensor` in msit.h. Default: that of a DTensor, whose local shard
                 is recorded.
             requires_grad: Whether the tensor requires a gradient. Default: that of a
-                torch tensor; unknown for other tensors.
+                torch tensor. It is unknown for other tensors.
             stack: Place in the source that produced the tensor: one line `file:line
-                function` per frame, innermost first. Of a longer text, 8192 bytes are
-                kept.
+                function` per frame, innermost first. Only 8192 bytes of a longer text
+                are kept.
             identity: A number below 2^64 that is the same only for equal bytes, or 0.
                 Two tensors of this client and token that have the same identity, dtype,
                 shape and device must have equal bytes. The later one may then be

@@ -55,7 +55,7 @@ class Documents:
         Args:
             name: 1 to 1024 bytes, such as `module_tree.json`.
             text: Text of any length.
-            token: Token that the text describes; 0 for the whole rank.
+            token: Token that the text describes, or 0 for the whole rank.
 
         Returns:
             See `record`.

@@ -1,4 +1,4 @@
-"""Reports to the daemon, during the run, what a client does not record.
+"""Reports the losses of a client to the daemon during the run.
 
 The document is specified in docs/format/not_recorded.md.
 """
@@ -42,7 +42,7 @@ HARMLESS = frozenset((RECOMPUTED, REPLICA))
 
 @dataclass
 class Skip:
-    """What is not recorded for one reason, and where that happened first."""
+    """The records that are missing for one reason, and the first of them."""
 
     reason: str
     count: int
@@ -87,7 +87,7 @@ def _text(text: str, chars_max: int) -> str:
 
 
 class NotRecorded:
-    """What one client does not record, over all its hooks. Any thread may count.
+    """Counts the records that all hooks of a client omit. Any thread may count.
 
     Each new reason is reported to the daemon at once, and counts are reported
     when they have grown by a quarter. The daemon therefore always has most of

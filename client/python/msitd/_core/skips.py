@@ -17,7 +17,8 @@ _logger = logging.getLogger("msitd")
 
 
 class Skips:
-    """What the hooks of one handle do not record. Any thread may count."""
+    """Counts the records that the hooks of one handle omit. Any thread may
+    count."""
 
     def __init__(self, client: Client) -> None:
         self._not_recorded = client._not_recorded

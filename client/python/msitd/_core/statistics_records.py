@@ -41,7 +41,7 @@ class StatisticsRecords:
         Args:
             shape: Dimensions of the tensor.
             dtype: Dtype of the tensor, such as `bfloat16`.
-            statistics: Numbers by name; a bool for a tensor of bools. Known
+            statistics: Numbers by name, and bools for a tensor of bools. Known
                 names are `max`, `min`, `mean`, `l2_norm`, `count`, `nan_count`,
                 `pos_inf_count`, `neg_inf_count`, and the checksums `crc32` and
                 `xor`, which may be texts. Other names start with a lowercase

@@ -38,7 +38,7 @@ def callback(
     are calls of one token.
 
     Args:
-        client: The client that records; it stays open. Default: one per
+        client: The client that records. It stays open. Default: one per
             training, which ends with it, with the rank and world size of the
             process.
         run: Run of the default client. Default: MSITD_RUN.

@@ -78,8 +78,8 @@ def register_hook(
         options: See `msitd.register_hook`.
 
     Raises:
-        ValueError: There is no model.
-        TypeError: There is no such option.
+        ValueError: The list has no model.
+        TypeError: An option does not exist.
     """
     parts = list(model) if isinstance(model, (list, tuple)) else [model]
     if not parts:

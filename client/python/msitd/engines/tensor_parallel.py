@@ -27,9 +27,9 @@ def placements_of(model: Any, op_of: Callable[[str], str]) -> Placements | None:
     index and tensor.
 
     Returns None if no group of ranks shares a layer. The function returns None
-    for tensors whose placement is unknown: those of gated layers, whose ranks
-    have a piece of each half; those of experts; and all activations except
-    those of the parallel layers.
+    for tensors whose placement is unknown. These are the tensors of gated
+    layers, whose ranks have a piece of each half, the tensors of experts, and
+    all activations except those of the parallel layers.
     """
     found: dict[_Place, tuple[str, int | None]] = {}
     for name, module in PLAIN.named_modules(model):

@@ -1,4 +1,4 @@
-"""The program behind `msitctl compare run --engine`: `python -m msitd.fleet`.
+"""`python -m msitd.fleet`, which `msitctl compare run --engine` starts.
 
 Reads a Comparison from one file and writes a StreamComparisonRowsResponse to
 another. The exit code is 0 if that file was written, 2 if the request is

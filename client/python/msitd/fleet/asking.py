@@ -20,8 +20,8 @@ class Asking:
     """Sends requests to one daemon, and returns messages. Thread-safe."""
 
     def __init__(self, endpoint: str, timeout: float | None = None) -> None:
-        # A Unix socket has no TLS, whatever the environment variables of
-        # msitctl request.
+        # A Unix socket has no TLS, even if environment variables of msitctl
+        # request it.
         tls = False if endpoint.startswith("unix:") else None
         settings = Settings(endpoint, tls, None, None, None)
         self._caller = Caller(settings, timeout, None)

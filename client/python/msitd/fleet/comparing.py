@@ -51,7 +51,7 @@ class Progress:
 
 @dataclass
 class Wanted:
-    """What to compare, and how."""
+    """The runs to compare, and the options of the comparison."""
 
     comparison: Any
     """A Comparison as CreateComparison takes it."""

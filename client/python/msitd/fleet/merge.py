@@ -52,7 +52,7 @@ def _first_made(part: _Ordered) -> tuple[int, int, int]:
 
 
 def _maker_rows(part: _Ordered) -> Iterable[Any]:
-    """The rows of the makers of a part, to be numbered anew."""
+    """The rows of the makers of a part, to be numbered again."""
     for maker in part.header.makers:
         if maker.HasField("row"):
             yield maker.row
@@ -284,10 +284,10 @@ class Merge:
             self._made = part
 
     def _makers_from(self) -> _Ordered | None:
-        """Who says what made the differences.
+        """Returns the part whose makers are those of the merged comparison.
 
-        If nobody made what fails first, as where it fails by its shape, that is the
-        part with the first makers, as one daemon has it.
+        If the first failing row has no maker, as for a difference of shapes, that
+        is the part with the first makers. A single daemon does the same.
         """
         if self._ordered is None or self._ordered.header.makers or self._made is None:
             return self._ordered

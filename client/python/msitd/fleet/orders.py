@@ -18,7 +18,7 @@ and the row in the group.
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs before its first order."""
+    """The information that a worker needs before its first order."""
 
     comparison: bytes
     """The comparison that the user requests: a Comparison."""

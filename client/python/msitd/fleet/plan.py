@@ -23,7 +23,7 @@ TASKS_MAX = 100_000
 _RANKS_PER_TASK_MAX = 256
 
 # Throughput of a worker per second, in pairs that are decided by hashes and in
-# bytes that are read and measured. A daemon alone decides 120,000 pairs;
+# bytes that are read and measured. A single daemon decides 120,000 pairs;
 # writing their rows takes the rest of the time. Estimates for tasks of some
 # size.
 PAIRS_PER_S = 25_000.0

@@ -126,7 +126,7 @@ def serve() -> None:
     from msitd.fleet.orders import Failure
     from msitd.fleet.worker import Worker
 
-    # Only answers are written there, whatever a library prints.
+    # Only answers are written there, and not the output of libraries.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     orders = sys.stdin.buffer

@@ -45,7 +45,7 @@ class RayEngine:
 
     Raises:
         ImportError: Ray is not installed.
-        ConnectionError: There is no Ray at the address.
+        ConnectionError: Ray does not run at the address.
     """
 
     def __init__(self, address: str | None, workers: int | None) -> None:
@@ -68,7 +68,7 @@ class RayEngine:
                 log_to_driver=False,
                 logging_level="WARNING",
             )
-        # The driver replaces an actor that died, because it knows the actor's
+        # The driver replaces an actor that died, because it has the actor's
         # order.
         self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
         self._actors: dict[int, Any] = {}

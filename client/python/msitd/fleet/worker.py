@@ -46,7 +46,7 @@ class Worker:
     """A daemon, and the comparison that it works on.
 
     Raises:
-        FileNotFoundError: There is no program `msitd`.
+        FileNotFoundError: The program `msitd` is not installed.
         RuntimeError: The daemon does not start.
         ImportError: A package is not installed.
     """
@@ -152,7 +152,7 @@ def _is_no_pass(row: Any) -> bool:
 
 
 class _TakenRows:
-    """What is kept in memory of the rows of a part."""
+    """The data about the rows of a part that is kept in memory."""
 
     def __init__(self, failing_rows_max: int, keys: GroupKeys) -> None:
         self._failing_rows_max = failing_rows_max

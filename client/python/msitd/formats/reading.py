@@ -22,15 +22,15 @@ class DumpTensor:
     """One tensor of a file, with its elements.
 
     Attributes:
-        name: Name in the file; empty if the file has no names.
-        io: "input", "output" and so on; empty if the file does not state it.
+        name: Name in the file, or "" if the file has no names.
+        io: "input", "output" and so on, or "" if the file does not state it.
         index: Number of the input or output.
         dtype: Name in torch; "unspecified" if msitd does not support the
             elements.
         shape: Dimensions.
-        data: The elements, row-major and little-endian; empty if there is a
+        data: The elements, row-major and little-endian. Empty if there is a
             problem.
-        problem: Why there are no elements; empty if there are.
+        problem: Why there are no elements, or "" if there are.
         attributes: Other facts that the file states, such as statistics.
         is_absent: Whether the task did not have the tensor, such as an optional
             input. `problem` is also set.

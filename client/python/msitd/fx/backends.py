@@ -47,8 +47,9 @@ def backend(
             name of a backend, such as "inductor", or a backend: nodes are then
             those that Dynamo captures, such as
             `linear-torch.nn.functional.linear`. They are recorded in the graph
-            that this backend compiles; gradients are not recorded.
-        ops: Patterns of ops; one must match the whole op. Default: all.
+            that this backend compiles. Gradients are not recorded.
+        ops: Patterns of ops, one of which must match the whole op. Default:
+            all.
     """
     return _backend_of(NodeRecorder(client, ops), inner)
 
@@ -68,12 +69,12 @@ def compile_graph(
     Args:
         gm: The graph.
         example_inputs: As for every backend.
-        options: `inner` and `ops`; see `backend`.
+        options: `inner` and `ops`. See `backend`.
         mode: Ignored.
 
     Raises:
-        ValueError: There is no such option.
-        MsitError: There is no daemon.
+        ValueError: An option does not exist.
+        MsitError: No daemon is running.
     """
     global _default
     given = dict(options or {})

@@ -39,10 +39,11 @@ def record_program(
             result of its `module()`, or any graph of torch.fx.
         client: The client that records. It must stay open as long as the module
             runs.
-        ops: Patterns of ops; one must match the whole op. Default: all.
+        ops: Patterns of ops, one of which must match the whole op. Default:
+            all.
 
     Raises:
-        TypeError: `program` is none of these. Packages of AOTInductor are not
+        TypeError: `program` has another type. Packages of AOTInductor are not
             supported, which the error states.
     """
     # torch is installed, since there is a program.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
-# A user who watches the folder sees a token this many seconds after its end.
+# The folder of a token appears this many seconds after its end.
 _POLL_S = 0.25
 # Maximum wait for a daemon, in seconds.
 _FLUSH_MAX_S = 30.0

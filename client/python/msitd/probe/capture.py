@@ -23,8 +23,8 @@ def keeps_bytes(settings: Settings) -> bool:
 def capture_rules(settings: Settings) -> str:
     """Returns the rules as JSON; the first rule that selects a tensor decides.
 
-    Tensors of `tensor_list` are identified by their ops, whatever the call and
-    the direction.
+    Tensors of `tensor_list` are identified by their ops, for every call and in
+    both directions.
     """
     rules: list[dict[str, Any]] = []
     if not keeps_bytes(settings):

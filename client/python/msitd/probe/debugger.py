@@ -76,7 +76,7 @@ class PrecisionDebugger:
 
     Raises:
         ValueError: An argument is invalid, or requests something that msitd
-            does not support; the text then names the alternative.
+            does not support. The text then names the alternative.
         OSError: The file cannot be read.
     """
 
@@ -153,8 +153,7 @@ class PrecisionDebugger:
                 request are dumped, and nothing in steps without it.
 
         Raises:
-            ValueError: There is no model where one is required, or an argument
-                is invalid.
+            ValueError: A required model is missing, or an argument is invalid.
             FileNotFoundError: msitctl, which writes the folders, is not
                 installed.
             MsitError: The daemon does not answer.
@@ -305,7 +304,7 @@ class PrecisionDebugger:
             api_prefix: Default: the name of the module.
 
         Raises:
-            ValueError: There is no such function.
+            ValueError: The function does not exist.
         """
         with self._lock:
             self._custom.register(module, api, api_prefix)
@@ -574,7 +573,7 @@ def latest() -> PrecisionDebugger:
     """Returns the debugger that was created last.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: No debugger exists.
     """
     if not _order:
         raise RuntimeError("make a PrecisionDebugger first")

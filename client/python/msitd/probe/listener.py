@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from msitd._core.client import Client
     from msitd.probe.settings import Settings
 
-# What msprobe reports as the caller of functions outside modules, by its file.
+# The name that msprobe reports as the caller of functions outside modules, by
+# the file of the caller.
 _CALLERS = {
     "optimizer": f"{os.sep}torch{os.sep}optim{os.sep}",
     "clip_grad": f"{os.sep}torch{os.sep}nn{os.sep}utils{os.sep}clip_grad.py:",

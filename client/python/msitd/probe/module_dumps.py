@@ -20,7 +20,7 @@ def module_dump(module: torch.nn.Module, dump_name: str) -> None:
 
     Raises:
         ValueError: An argument is invalid.
-        RuntimeError: There is no debugger.
+        RuntimeError: No debugger exists.
     """
     # torch is installed, since there is a module.
     import torch

@@ -65,7 +65,7 @@ _TASK_KEYS = (
     "request_id",
     "overflow_nums",
 )
-# The file may have a block for each of these, whatever the task is.
+# The file may have a block for each of these, also for another task.
 _BLOCKS = (*_TASKS, *REFUSED_TASKS)
 
 
@@ -98,7 +98,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is dumped, and where."""
+    """The content and the folder of a dump."""
 
     task: str = "statistics"
     dump_path: str = ""
@@ -149,12 +149,12 @@ def read_settings(config_path: str | None, arguments: Mapping[str, Any]) -> Sett
     Args:
         config_path: A file in the format of msprobe's config.json. None: as if
             it were empty.
-        arguments: `task`, `dump_path`, `level` and `step`; None keeps the value
+        arguments: `task`, `dump_path`, `level` and `step`. None keeps the value
             of the file.
 
     Raises:
         ValueError: A setting is invalid, or requests something that msitd does
-            not support; the text then names the alternative.
+            not support. The text then names the alternative.
         OSError: The file cannot be read.
     """
     config: dict[str, Any] = {}

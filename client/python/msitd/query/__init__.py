@@ -241,9 +241,9 @@ def connect_fleet(
 
     Args:
         endpoints: A list as `msitctl --endpoints` takes it, separated by
-            commas, of endpoints, `dns:///HOST:PORT`, `slurm:` or `slurm:PORT`;
+            commas, of endpoints, `dns:///HOST:PORT`, `slurm:` or `slurm:PORT`,
             or several such lists. Default: MSITCTL_ENDPOINTS.
-        endpoints_file: A file with one such list per line; `#` starts a
+        endpoints_file: A file with one such list per line. `#` starts a
             comment. Default: MSITCTL_ENDPOINTS_FILE.
         allow_partial: Whether to accept results that lack some of the nodes.
         node_timeout: Time limit of each call of each node, including the

@@ -75,9 +75,9 @@ def to_numpy(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> Any:
         shape: Dimensions, which must match the number of elements in `data`.
 
     Returns:
-        An array of that shape and dtype, with these exceptions: integers of
-        fewer than 8 bits are int8 or uint8; bits are unsigned; complex32 is
-        complex64; floats that numpy lacks use the types of ml_dtypes, or
+        An array of that shape and dtype, with these exceptions. Integers of
+        fewer than 8 bits are int8 or uint8, bits are unsigned, and complex32 is
+        complex64. Floats that numpy lacks use the types of ml_dtypes, or
         float32, which holds all their values, if ml_dtypes is not installed or
         lacks the type.
 

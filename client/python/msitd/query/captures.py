@@ -45,10 +45,10 @@ class Captures:
 
         Args:
             run: Name of the run.
-            select: Tensors to record; all others are off. None: all tensors.
+            select: Tensors to record. All others are off. None: all tensors.
             level: How much of each selected tensor is recorded.
             rules: Used instead of `select` and `level`. The first rule that
-                selects a tensor decides; tensors that no rule selects are off.
+                selects a tensor decides. Tensors that no rule selects are off.
             first_token: First token to which the policy applies. None: a token
                 that no rank has begun.
 

@@ -21,9 +21,9 @@ Preset = Literal["torch", "polygraphy", "sglang", "msit", "msprobe", "bitwise", 
 """Tolerances by element type; see docs/predicates.md."""
 
 Reading = Literal["bytes", "unproven", "samples"]
-"""What is read of a pair whose hashes differ: all bytes; all bytes except those
-of pairs that the summaries prove to fail; or at most 1024 elements of each
-side.
+"""The bytes that are read of a pair whose hashes differ. These are all bytes,
+all bytes except those of pairs that the summaries prove to fail, or at most
+1024 elements of each side.
 """
 
 MetricSet = Literal[
@@ -246,7 +246,7 @@ class ComparisonRow:
     rtol: float | None
     atol: float | None
     origin: str
-    """Where the failure of a failing row comes from: `created`, `passed_on`, `inside`,
+    """The cause of the failure of a failing row: `created`, `passed_on`, `inside`,
     `unknown_inputs`, `drifted` or `flipped`."""
     watches: tuple[int, ...]
     """Numbers of the watches whose conditions the row meets."""
@@ -399,14 +399,14 @@ class Comparison:
     may_diverge_before: bool = False
     concurrent_divergences: tuple[ComparisonRow, ...] = ()
     makers: tuple[Maker, ...] = ()
-    """What made the differences: makers that do not follow from each other, the worst
+    """The makers of the differences that do not follow from each other, the worst
     first."""
     more_makers_count: int = 0
     """Makers as independent as those, which are not among them."""
     input_difference: InputDifference | None = None
     first_unmatched: ComparisonRow | None = None
     first_inequality: ComparisonRow | None = None
-    """The first row whose values are not equal, whatever its verdict."""
+    """The first row whose values are not equal, with any verdict."""
     allowed_unmatched_count: int = 0
     layout_hints: tuple[str, ...] = ()
     layout_hint_row_count: int = 0
@@ -436,7 +436,8 @@ class Comparison:
     """
     target_source: str = ""
     reading: Reading | Literal[""] = ""
-    """What was read of pairs whose hashes differ; "" means `bytes`."""
+    """The bytes that were read of pairs whose hashes differ; "" means
+    `bytes`."""
     unread_count: int = 0
     """Number of rows in `fail_count` for which `unread` is set."""
     restored_from: str = ""
@@ -454,7 +455,7 @@ class Comparison:
     """Ranks that the whole result must cover; this comparison may be a part of it."""
     target_required_ranks: tuple[RankRange, ...] = ()
     stored_size_bytes: int = 0
-    """What it takes in the store, before compression."""
+    """Its size in the store, before compression."""
     flipped_count: int = 0
     """Rows for which `flipped_element_count` is set."""
     explained_count: int = 0

@@ -84,7 +84,7 @@ class Comparisons:
             target_source: See `create`.
 
         Returns:
-            The comparison, which is done; its `verdict` is the result.
+            The comparison, which is done. Its `verdict` is the result.
 
         Raises:
             QueryError: The comparison failed, or another user cancelled it.

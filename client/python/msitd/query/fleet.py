@@ -454,7 +454,7 @@ class Fleet:
         """Returns the connection to one of `nodes`, for operations on a single daemon.
 
         Raises:
-            ValueError: There is no such node.
+            ValueError: The node does not exist.
         """
         return self._nodes.at(node)
 
@@ -494,7 +494,7 @@ class Fleet:
             timeout: Time limit of the wait, in seconds; None: 24 hours.
 
         Raises:
-            ValueError: There is no such node.
+            ValueError: The node does not exist.
             QueryError: See `Comparisons.run`.
         """
         worker = self.at(at)

@@ -89,7 +89,7 @@ def merge_ranks(
 
 
 def _archive_order(archive: RunArchive | None) -> int:
-    """Sorts the archive that is furthest behind first; None: the run is not
+    """Sorts the archive that lacks the most first; None: the run is not
     archived.
     """
     order = ["failed", "", "pending", "running", "archived"]

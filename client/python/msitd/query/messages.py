@@ -85,7 +85,7 @@ def merge_rules(name: str) -> dict[str, str]:
     from google.protobuf import descriptor_pb2
 
     rule = _pool().FindExtensionByName("msitd.v1.merge_rule")
-    # Options are parsed with the class that knows the extensions of this pool.
+    # Options are parsed with the class that has the extensions of this pool.
     options_class = message_class("google.protobuf.FieldOptions")
     message = descriptor_pb2.DescriptorProto()
     message_class(name).DESCRIPTOR.CopyToProto(message)

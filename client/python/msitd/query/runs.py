@@ -77,7 +77,7 @@ class Runs:
             age_max: Maximum age of the bytes; zero: the limit of the daemon.
             token_count: Number of tokens to keep, counted from the highest; 0:
                 the limit of the daemon.
-            pinned: True keeps all bytes, whatever the limits.
+            pinned: True keeps all bytes, regardless of the limits.
         """
         retention = Retention(pinned, size_bytes_max, age_max, token_count)
         request = new("SetRunRetentionRequest", run=run, retention=retention)

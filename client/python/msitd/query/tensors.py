@@ -149,9 +149,9 @@ class Tensors:
 
         Args:
             run: Name of the run.
-            where: The condition, such as `nan_count > 0 or abs_max >= 1e4`; see
+            where: The condition, such as `nan_count > 0 or abs_max >= 1e4`. See
                 docs/predicates.md.
-            select: Tensors to search; None: all.
+            select: Tensors to search. None: all.
             limit: Maximum number of tensors; None: all.
             order: `execution`: by token, then in the order in which the program
                 computed them, so that the output of a module follows everything
@@ -256,17 +256,17 @@ class Tensors:
 
         Returns:
             An array of the shape of the tensor, or of shape (n,) for a sample.
-            Its dtype is that of the tensor, with these exceptions: integers of
-            fewer than 8 bits are int8 or uint8; complex32 is complex64;
+            Its dtype is that of the tensor, with these exceptions. Integers of
+            fewer than 8 bits are int8 or uint8, and complex32 is complex64.
             bfloat16 and smaller floats use the types of ml_dtypes, or float32
             if ml_dtypes is not installed or lacks the type.
 
         Raises:
             ImportError: numpy is not installed.
             ValueError: The dtype is unknown because the daemon is newer.
-            QueryError: `NOT_FOUND`; `FAILED_PRECONDITION` (`TENSOR_EXPIRED`) if
-                the bytes are not kept; `DATA_LOSS` if they do not match their
-                hash.
+            QueryError: `NOT_FOUND`, or `FAILED_PRECONDITION` (`TENSOR_EXPIRED`)
+                if the bytes are not kept, or `DATA_LOSS` if they do not match
+                their hash.
         """
         known = self._known(tensor)
         data = self._read_bytes(known, sample)

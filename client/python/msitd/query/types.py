@@ -124,7 +124,7 @@ def select(
 
     Raises:
         TypeError: An argument has the wrong type, such as a str for `tokens`.
-        ValueError: An argument is an empty list, which would select nothing; or
+        ValueError: An argument is an empty list, which would select nothing, or
             a range of tokens is empty or has another step.
     """
     return TensorFilter(
@@ -210,7 +210,7 @@ class RunCounters:
     document_count: int = 0
     """The documents in `value_count`."""
     missing_size_bytes: int = 0
-    """Of `size_bytes`, those in segments whose files are not there."""
+    """The part of `size_bytes` in segments whose files are missing."""
     unread_place_count: int = 0
     """Places in the log of the daemon that could not be read; tensors of the run
     may have been in them."""
@@ -360,8 +360,8 @@ class Tensor:
     requires_grad: bool | None = None
     """None if unknown."""
     value: str = ""
-    """The repr of a Python value; the text itself for a text; a JSON object for
-    statistics.
+    """The repr of a Python value, the text itself for a text, or a JSON object
+    for statistics.
     """
     stack: str = ""
     """Stack where the tensor was recorded: one `file:line function` per line,
@@ -434,7 +434,7 @@ class CaptureRule:
 @mirrors("CapturePolicy")
 @dataclass(frozen=True)
 class CapturePolicy:
-    """What the clients of a run record.
+    """Selects the records that the clients of a run make.
 
     The first rule that selects a tensor decides.
     """

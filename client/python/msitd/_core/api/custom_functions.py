@@ -25,7 +25,7 @@ class CustomFunctions:
         """Registers a function whose calls are recorded.
 
         Raises:
-            ValueError: There is no such function.
+            ValueError: The function does not exist.
         """
         original = getattr(owner, name, None)
         if not callable(original):

@@ -112,7 +112,7 @@ class Notes:
 
         Args:
             runs_bodies: Whether the backend runs bodies of operators, and code
-                in torch.func, unchanged; stand-ins then record there.
+                in torch.func, unchanged. Stand-ins then record there.
         """
         # A graph that is specialized is passed again.
         if _MARK in gm.meta:

@@ -1,7 +1,7 @@
 """Sees torch functions wherever they were imported, in one thread.
 
-torch calls a mode for every function that a thread calls. Only a mode sees a
-function that was imported before it was replaced, as by `from torch import
+torch calls a mode for every function that a thread calls. Only a mode receives
+a function that was imported before it was replaced, as by `from torch import
 relu`.
 """
 

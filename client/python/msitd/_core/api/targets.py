@@ -69,7 +69,7 @@ def check_groups(groups: Iterable[str]) -> None:
     """Checks the names of groups.
 
     Raises:
-        ValueError: There is no such group.
+        ValueError: A group does not exist.
     """
     unknown = [group for group in groups if group not in GROUPS]
     if unknown:
@@ -93,8 +93,8 @@ def target_in(group: str, name: str) -> list[Target]:
             `linalg.norm`.
 
     Returns:
-        One target for each place that has the function; none if it does not
-        exist.
+        One target for each place that has the function. The list is empty if it
+        does not exist.
     """
     above, _, name = name.rpartition(".")
     places = [place for place in _PLACES if place.group == group]

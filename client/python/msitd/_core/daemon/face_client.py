@@ -71,8 +71,8 @@ class FaceClient:
         """Closes the client, and stops the daemon if it belongs to this process.
 
         Args:
-            lacking: The folder that is incomplete, for which the store is kept;
-                empty if nothing is missing.
+            lacking: The folder that is incomplete, for which the store is kept,
+                or "" if nothing is missing.
         """
         try:
             self.client.close()

@@ -36,7 +36,7 @@ class Answer:
     """The output of msitctl."""
 
     text: str
-    # What is missing; empty if nothing is.
+    # The missing part, or "" if the answer is complete.
     lack: str
 
 
@@ -71,7 +71,7 @@ class Msitctl:
         """Runs one command.
 
         Raises:
-            RuntimeError: The command failed; the text has its last output.
+            RuntimeError: The command failed. The text has its last output.
         """
         line = json.dumps([*self._flags, *map(_mapped, words)])
         with self._lock:

@@ -29,8 +29,8 @@ class PrivateDaemon:
     `folder`. `flags` are additional flags of msitd.
 
     Raises:
-        FileNotFoundError: There is no program `msitd`.
-        RuntimeError: The daemon did not start; the text has its last output.
+        FileNotFoundError: The program `msitd` is not installed.
+        RuntimeError: The daemon did not start. The text has its last output.
     """
 
     def __init__(self, folder: str, flags: Sequence[str] = ()) -> None:

@@ -75,7 +75,7 @@ class CopyBatch:
             try:
                 self._streams.enter()
                 self._done.synchronize()
-            except Exception as error:  # noqa: BLE001 - the host goes on
+            except Exception as error:  # noqa: BLE001 - reported later
                 self._error = error
         for item in self._items:
             item.end(self._error)

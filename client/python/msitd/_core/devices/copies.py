@@ -97,7 +97,7 @@ class DeviceCopies:
         Copies have reservations in the client, which waits for them itself.
 
         Returns:
-            The remaining time; negative if not everything is recorded.
+            The remaining time, which is negative if not everything is recorded.
         """
         if not self._reduces:
             self.underway.launch()
@@ -187,7 +187,7 @@ class DeviceCopies:
                 if error is None:
                     statistics = told.statistics(host)
                     self._record_statistics(statistics, dtype, shape, place, facts)
-            except Exception as problem:  # noqa: BLE001 - the host goes on
+            except Exception as problem:  # noqa: BLE001 - reported later
                 error = problem
             if error is not None:
                 self._drop(dtype, place, facts)

@@ -82,7 +82,7 @@ def number_in_dynamo(name: str, op: str, begins: bool, needs_gradient: bool) -> 
 
     Args:
         name: Name of the recorder.
-        begins: Whether the call begins; otherwise it ends.
+        begins: True if the call begins, False if it ends.
         needs_gradient: Whether an argument of the call needs a gradient.
     """
     from torch._dynamo.symbolic_convert import InstructionTranslator

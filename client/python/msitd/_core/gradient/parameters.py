@@ -86,8 +86,8 @@ class Parameters:
     and `NAME.KEY` is the optimizer's state.
 
     Args:
-        op_of: Maps the dotted name of a module to its op; None if it is not
-            recorded.
+        op_of: Maps the dotted name of a module to its op, or to None if it is
+            not recorded.
         token: Returns the token of the last pass.
         token_of_backward: Returns the token of the backward of this thread.
         has_ties: Whether a parameter that several modules share is recorded

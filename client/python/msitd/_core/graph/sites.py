@@ -66,7 +66,7 @@ class Caller(NamedTuple):
 
 
 class Site(NamedTuple):
-    """What one operator of a graph records."""
+    """The content of the records of one operator of a graph."""
 
     # See graphs.enlist.
     recorder: str
@@ -146,7 +146,7 @@ def _constant_types() -> tuple[type, ...]:
     )
 
 
-# Tensors, integers and floats of the operator; the rest of its site; and
+# Tensors, integers and floats of the operator, the rest of its site, and
 # whether one of the tensors requires a gradient.
 Written = tuple[list[Any], list[Any], list[Any], str, bool]
 

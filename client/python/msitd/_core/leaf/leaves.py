@@ -202,7 +202,7 @@ class LeafRecorder:
 
         Args:
             value: A tensor, a value, or a structure.
-            path: Its index; empty for a whole result.
+            path: Its index, or "" for a whole result.
             depth: Number of structures around it.
 
         Returns:

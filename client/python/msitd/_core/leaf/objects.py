@@ -55,7 +55,8 @@ def tensors_in(value: Any, tensor_type: type) -> Iterator[tuple[str, Any]]:
     """Yields the tensors in an object, named by the attributes and keys that
     lead to them.
 
-    Objects that torch's pytree knows are flattened as pytree does.
+    Objects that are registered with torch's pytree are flattened as pytree
+    does.
     """
     seen: set[int] = set()
     yield from _search(value, "", 0, tensor_type, seen)

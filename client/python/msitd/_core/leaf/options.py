@@ -10,7 +10,7 @@ from msitd._core.leaf.stacks import STACK_LEVELS
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions:
-    """What is recorded of each call; see `register_hook`.
+    """The parts of each call that are recorded; see `register_hook`.
 
     Raises:
         ValueError: An option is out of its range.

@@ -1,7 +1,8 @@
 """Tensors that are recorded in the place of others.
 
-Teacher forcing hands a program scores that leave it no choice. What the model has
-computed is to be on record all the same, as the argument of whatever chooses.
+Teacher forcing hands a program scores that leave it no choice. The scores that
+the model has computed are recorded nevertheless, as the argument of the function
+that chooses.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-# Of tensors that live, by their ids.
+# The scores that the model computed, by the id of the tensor that stands in for
+# them.
 _computed: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
 

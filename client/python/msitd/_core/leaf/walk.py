@@ -80,7 +80,7 @@ def walk(
 
     Args:
         value: The part, which may itself be a tensor or a value.
-        path: Its index; empty for a whole result.
+        path: Its index, or "" for a whole result.
         depth: Number of structures around it.
         tensor_type: The class of tensors.
     """

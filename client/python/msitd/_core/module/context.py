@@ -1,4 +1,4 @@
-"""What the hooks of one model share."""
+"""The recorders and the state that the hooks of one model share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ModelContext:
     Hooks do not read it: the objects that make them bind each value once.
 
     Attributes:
-        tokens: References to the tokens to record; None for all.
+        tokens: References to the tokens to record, or None for all.
         backward: None if gradients are not recorded.
         note: Records into a graph that Dynamo traces. None if graphs end at hooks.
         is_tracing: Returns whether Dynamo traces the caller into such a graph.

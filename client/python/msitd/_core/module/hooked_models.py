@@ -62,7 +62,7 @@ def enter(
     """Reserves a name for the model in the run of the client.
 
     Args:
-        op_of: Function that names the modules; if given, no name is reserved.
+        op_of: Function that names the modules. If given, no name is reserved.
         handle: The handle of the hooks that will be registered.
         name: First part of the model's ops. None: `root`, or `root2` and so on
             if the client records other models.

@@ -49,10 +49,10 @@ def document(trees: Iterable[list[dict[str, Any]]]) -> str:
     """Returns the document `module_tree.json` of the models of a rank.
 
     `version` is 1. `modules` has one object per module, parents before their
-    children: `op`; `class`, with the path of its Python module; `parent`, the
-    op of the enclosing module, null for a model itself; `training`;
-    `parameters` and `buffers`, those of the module itself by name, with `shape`
-    and `dtype`.
+    children: `op`, `class`, `parent`, `training`, `parameters` and `buffers`.
+    `class` includes the path of the Python module. `parent` is the op of the
+    enclosing module, or null for a model itself. `parameters` and `buffers` are
+    those of the module itself by name, with `shape` and `dtype`.
     """
     return json.dumps(
         {"version": _VERSION, "modules": [one for tree in trees for one in tree]},

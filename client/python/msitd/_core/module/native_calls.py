@@ -44,10 +44,10 @@ class NativeCalls:
         client: The client that records.
         thread: The state of each thread in the model.
         progress: See Progress.
-        inputs: Records arguments; None if they are not recorded.
-        outputs: Records results; None if they are not recorded.
+        inputs: Records arguments, or None if they are not recorded.
+        outputs: Records results, or None if they are not recorded.
         aliases: Whether tensors that were recorded before become aliases.
-        tokens: The tokens to record; None for all.
+        tokens: The tokens to record, or None for all.
     """
 
     def __init__(

@@ -62,7 +62,8 @@ class PassHooks:
         Args:
             module: The module.
             is_root: Whether the module is the model.
-            inner: The hooks that record its calls; None if they are not recorded.
+            inner: The hooks that record its calls, or None if they are not
+                recorded.
             follow: Called when a pass begins, with the hooks of modules that were
                 added to the model. The hooks keep the function alive.
         """

@@ -50,7 +50,7 @@ class _Place:
     op: str
     module: weakref.ref[torch.nn.Module]
     hooks: ModuleHooks
-    # Whether the hooks stay on, whatever the capture policy selects.
+    # Whether the hooks stay on for every capture policy.
     is_fixed: bool = False
     # Empty while the hooks are off.
     handles: list[Any] = field(default_factory=list)
@@ -91,7 +91,7 @@ class PlacedHooks:
 
     Args:
         client: Provides the capture policy.
-        tokens: The only tokens to record; None for all.
+        tokens: The only tokens to record, or None for all.
     """
 
     def __init__(self, client: Client, tokens: Collection[int] | None) -> None:
@@ -141,8 +141,7 @@ class PlacedHooks:
         """Puts the hooks of `op` on its module.
 
         Args:
-            is_fixed: Whether the hooks stay on, whatever the capture policy
-                selects.
+            is_fixed: Whether the hooks stay on for every capture policy.
         """
         place = _Place(op, weakref.ref(module), hooks, is_fixed)
         with self._lock:

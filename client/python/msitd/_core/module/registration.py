@@ -92,41 +92,41 @@ def register_hook(
             tensors, as `Client.record_value` does: numbers, strings, None,
             dtypes and others, at most 256 for each side of a call. A result
             that is None is not recorded.
-        stack: Which part of the Python stack is recorded with each call:
-            `none`; `caller`, the innermost frame outside torch and msitd; or
-            `full`, all frames except those of msitd.
+        stack: Which part of the Python stack is recorded with each call. `none`
+            records nothing, `caller` the innermost frame outside torch and
+            msitd, and `full` all frames except those of msitd.
         aliases: Whether a tensor that was already recorded in the same token,
             such as the output of one module that is the input of the next, is
             recorded as an alias of that record: its bytes are neither copied to
             the host nor sent. torch reports which tensors have not changed:
             those with the same storage and version. It does not count every
             change. If the bytes change between two records of a token in one of
-            the following ways, the second record shows the bytes of the first:
-            through `tensor.data`; through numpy, DLPack or another tensor made
-            from the same memory; by a kernel that writes to its argument and
-            does not report this to torch, as fused and Triton kernels often do;
-            in memory that a CUDA graph or another process writes to. The option
-            is therefore off by default. Tensors of inference mode, views of
-            complex conjugates, tensors of subclasses, and one-dimensional
-            tensors that need no gradient are always copied, as is every tensor
-            across a collective.
+            the following ways, the second record shows the bytes of the first.
+            A change may be made through `tensor.data`, or through numpy, DLPack
+            or another tensor made from the same memory. A kernel may write to
+            its argument without a report to torch, as fused and Triton kernels
+            often do. A CUDA graph or another process may write to the memory.
+            The option is therefore off by default. Tensors of inference mode,
+            views of complex conjugates, tensors of subclasses, and
+            one-dimensional tensors that need no gradient are always copied, as
+            is every tensor across a collective.
         objects: Whether tensors are recorded in objects other than mappings,
             tuples, lists, dataclasses and classes of attrs, such as a cache of
             keys and values that every layer receives. If not, the objects that
             hold tensors are counted; see `HookHandle.skipped`. Objects are
-            searched as torch's pytree knows them, otherwise by their
-            attributes, and not in graphs of `torch.compile`.
+            searched as they are registered with torch's pytree, otherwise by
+            their attributes, and not in graphs of `torch.compile`.
         gradients: Whether to record what a backward computes: `grad_output` and
             `grad_input` of each call, with the indexes of its results and
-            arguments; `grad_weight` of each parameter, with its name as index,
-            whenever a backward adds to its gradient; and, with each step of an
-            optimizer that holds the parameter, `state` with the index
-            `NAME.grad`, the gradient that the step used. A `grad_input` is what
-            this call adds to the gradient of the argument, unless the call
-            returns the argument unchanged. If a backward passes through a call
-            again, indexes begin with `again1.` and so on. Nothing is added to
-            the autograd graph. Graphs of torch.compile contain these records,
-            too.
+            arguments, and `grad_weight` of each parameter, with its name as
+            index, whenever a backward adds to its gradient. Each step of an
+            optimizer that holds the parameter is recorded as `state` with the
+            index `NAME.grad`, the gradient that the step used. A `grad_input`
+            is what this call adds to the gradient of the argument, unless the
+            call returns the argument unchanged. If a backward passes through a
+            call again, indexes begin with `again1.` and so on. Nothing is added
+            to the autograd graph. Graphs of torch.compile contain these
+            records, too.
         optimizer_state: Whether to record, after each step, the optimizer's
             state of each parameter, as `state` with indexes such as
             `NAME.exp_avg`. Requires `gradients`.
@@ -135,16 +135,17 @@ def register_hook(
         tokens: Tokens to record. Default: all. For a client that appends
             without waiting (`open_timeout=0`), they count from its first token.
         time: The event that ends a step, and so advances the token of the
-            client: `forward`, each forward of `model`, whether it returned or
-            raised; `optimizer`, each step of an optimizer that holds parameters
-            of `model`; `step`, `HookHandle.step()`; `auto`, the appropriate one
-            of these. In inference that is the forward. In training it is the
-            optimizer, if there is one: several forwards before its step are
-            calls of one token. Without an optimizer, the next forward ends the
-            step. A forward is training if gradients are enabled and `model` is
-            in training mode and has parameters that require gradients. If
-            nothing calls `model` itself, but its children, a second call of the
-            same child ends a step without training.
+            client. `forward` is each forward of `model`, whether it returned or
+            raised. `optimizer` is each step of an optimizer that holds
+            parameters of `model`. `step` is a call of `HookHandle.step()`.
+            `auto` is the appropriate one of these. In inference that is the
+            forward. In training it is the optimizer, if there is one: several
+            forwards before its step are calls of one token. Without an
+            optimizer, the next forward ends the step. A forward is training if
+            gradients are enabled and `model` is in training mode and has
+            parameters that require gradients. If nothing calls `model` itself,
+            but its children, a second call of the same child ends a step
+            without training.
         requests: Called when a step begins. Returns the requests that the step
             processes, as `Client.record_requests` takes them.
         name: The op of the model, and the first part of the ops of its modules:

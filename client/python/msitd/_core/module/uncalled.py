@@ -1,6 +1,6 @@
 """Reports modules that hooks did not see although they may have run.
 
-A hook sees calls of a module. It does not see `module.forward(x)`, or a
+A hook is called for calls of a module, but not for `module.forward(x)`, or a
 function that receives `module.weight`. Neither leaves a trace. The available
 evidence is that a module had no call while the module around it had some.
 """

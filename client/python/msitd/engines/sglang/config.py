@@ -30,7 +30,7 @@ class DumperConfig:
     Attributes:
         enable: Whether it records.
         filter: An expression over the tags of a dump, such as `layer_id in [0,
-            3]` or `search("attn", name)`; dumps for which it is false are
+            3]` or `search("attn", name)`. Dumps for which it is false are
             skipped.
         dir: A folder for files in SGLang's format, in addition to the run.
         enable_output_file: Whether values are kept at all: in the run, and in
@@ -40,12 +40,13 @@ class DumperConfig:
         enable_grad: Whether `dump` also keeps the gradient.
         enable_model_value: Whether `dump_model` keeps the parameters.
         enable_model_grad: Whether `dump_model` keeps their gradients.
-        exp_name: The run. Default: MSITD_RUN, or `dump`; if the run exists, the
+        exp_name: The run. Default: MSITD_RUN, or `dump`. If the run exists, the
             name gets a number.
         cleanup_previous: Whether an existing run of that name is deleted first.
         server_port: With `reuse` or a number, the dumper may be enabled later.
-        non_intrusive_mode: What hooks on the model record: `core`, the batch of
-            each forward; `all`, every module as well; `off`, nothing.
+        non_intrusive_mode: The records of hooks on the model. `core` records
+            the batch of each forward, `all` every module as well, and `off`
+            nothing.
     """
 
     enable: bool = False
@@ -107,7 +108,7 @@ class DumperConfig:
         """Returns a copy with other values.
 
         Raises:
-            ValueError: There is no such field, or it is not supported.
+            ValueError: A field does not exist or is not supported.
             TypeError: A value has another type.
         """
         for name in changes:

@@ -84,7 +84,7 @@ class Dumper:
             value: A tensor, a structure of tensors, another value, or a
                 function that returns one, which is called if the value is
                 needed.
-            save: Whether the value is kept; otherwise it is only printed.
+            save: Whether the value is kept. If not, it is only printed.
             dims: Description of the dimensions, kept with the value.
             dims_grad: Description of the dimensions of the gradient.
             grafter_extras: Has no effect.
@@ -212,7 +212,7 @@ class Dumper:
         """Changes fields of the configuration. Another `exp_name` begins another run.
 
         Raises:
-            ValueError: There is no such field, or it is not supported.
+            ValueError: A field does not exist or is not supported.
             TypeError: A value has another type.
         """
         self._use(self._config.changed(kwargs))
@@ -271,7 +271,7 @@ class Dumper:
         """Handles a POST to `/dumper/METHOD` of SGLang, in this rank.
 
         Raises:
-            ValueError: There is no such method, or it would not reach other
+            ValueError: The method does not exist, or would not reach other
                 ranks.
         """
         if method == "get_state":

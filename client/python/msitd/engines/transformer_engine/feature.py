@@ -108,7 +108,7 @@ def define() -> None:
 
         Keys of its configuration, in addition to `enabled` and `tensors` or
         `tensors_struct`: `high_precision_tensor` (default: true) and
-        `quantized_tensor` (default: false) select the forms; `freq`,
+        `quantized_tensor` (default: false) select the forms. `freq`,
         `start_step`, `end_step` and `start_end_list` select the iterations, as
         in DumpTensors.
         """

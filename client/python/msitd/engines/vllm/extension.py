@@ -19,7 +19,7 @@ class WorkerExtension:
         """Records from the next step on; ends an earlier recording.
 
         Args:
-            run: Default: MSITD_RUN, or `vllm`; if the run exists, the name gets
+            run: Default: MSITD_RUN, or `vllm`. If the run exists, the name gets
                 a number.
             endpoint: See `msitd.Client`.
             options: See `msitd.register_hook`, such as `op_pattern`.

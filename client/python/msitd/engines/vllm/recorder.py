@@ -39,7 +39,7 @@ class WorkerRecorder:
 
     Args:
         worker: A worker that has loaded its model.
-        run: Default: MSITD_RUN, or `vllm`; if the run exists, the name gets a
+        run: Default: MSITD_RUN, or `vllm`. If the run exists, the name gets a
             number.
         endpoint: See `msitd.Client`.
         options: See `msitd.register_hook`, such as `op_pattern` and `weights`.
