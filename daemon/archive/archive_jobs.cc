@@ -2,7 +2,6 @@
 #include "daemon/archive/archive_jobs.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "daemon/archive/give_way.h"
 #include "daemon/archive/run_restorer.h"
 #include "daemon/log/log.h"
+#include "protos/os/nice.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 #include "storage/archive/archive_error.h"
@@ -221,10 +221,7 @@ void ArchiveJobs::NoteLocked(const ArchiveJob& job) {
 }
 
 void ArchiveJobs::Loop() {
-  // A thread has a niceness of its own; those that it makes inherit it.
-  if (::getpriority(PRIO_PROCESS, 0) < options_.nice) {
-    (void)::setpriority(PRIO_PROCESS, 0, options_.nice);
-  }
+  (void)RaiseNice(options_.nice);
   while (!stops_) {
     if (const JobPtr job = Next(); job != nullptr) {
       Do(*job);

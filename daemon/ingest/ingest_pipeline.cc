@@ -2,10 +2,8 @@
 #include "daemon/ingest/ingest_pipeline.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "daemon/log/log.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
+#include "protos/os/nice.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 namespace msitd::ingest {
@@ -20,14 +19,12 @@ namespace {
 
 using Code = absl::StatusCode;
 
-// On Linux this applies only to the calling thread. A thread without permission
-// keeps its niceness.
+// A thread without permission keeps its niceness.
 void BeNice(int nice) {
-  if (::getpriority(PRIO_PROCESS, 0) >= nice) return;
-  if (::setpriority(PRIO_PROCESS, 0, nice) == 0) return;
-  const int error = errno;
-  log::Get("ingest")->warn("ingest_nice refused nice={} error='{}'", nice,
-                           Message(ErrnoStatus(error, "setpriority")));
+  if (const int error = RaiseNice(nice); error != 0) {
+    log::Get("ingest")->warn("ingest_nice refused nice={} error='{}'", nice,
+                             Message(ErrnoStatus(error, "setpriority")));
+  }
 }
 
 // Does not fill in the memory that the producer shares.

@@ -2,11 +2,9 @@
 #include "daemon/server/daemon.h"
 
 #include <malloc.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -26,6 +24,7 @@
 #include "daemon/server/signals.h"
 #include "daemon/server/socket_file.h"
 #include "daemon/server/systemd.h"
+#include "protos/os/nice.h"
 #include "protos/status/status.h"
 #include "storage/rebuild/recovered_store.h"
 
@@ -194,13 +193,9 @@ void CheckMemory(FreedMemory& memory, Daemon& daemon) {
   memory.Trimmed(FreedMemory::Look().resident_bytes);
 }
 
-// Threads that are made later inherit it.
 void BeNice(int64_t nice) {
-  const int wanted = static_cast<int>(nice);
-  if (::getpriority(PRIO_PROCESS, 0) >= wanted) return;
-  if (::setpriority(PRIO_PROCESS, 0, wanted) != 0) {
-    const int error = errno;
-    log::Get("server")->warn("nice refused nice={} error='{}'", wanted,
+  if (const int error = RaiseNice(static_cast<int>(nice)); error != 0) {
+    log::Get("server")->warn("nice refused nice={} error='{}'", nice,
                              Message(ErrnoStatus(error, "setpriority")));
   }
 }
