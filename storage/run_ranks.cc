@@ -13,7 +13,7 @@ namespace {
 
 using Ranks = std::vector<int32_t>;
 
-// The arguments and results of these three ascend.
+// The arguments and results of these two ascend.
 Ranks Union(const Ranks& a, const Ranks& b) {
   Ranks out;
   std::set_union(a.begin(), a.end(), b.begin(), b.end(),
@@ -28,62 +28,21 @@ Ranks Intersection(const Ranks& a, const Ranks& b) {
   return out;
 }
 
-Ranks Difference(const Ranks& a, const Ranks& b) {
-  Ranks out;
-  std::set_difference(a.begin(), a.end(), b.begin(), b.end(),
-                      std::back_inserter(out));
-  return out;
-}
-
-// A set of ranks of a world: `ranks`, or all ranks except `ranks`.
-struct RankSet {
-  bool is_all_but = false;
-  Ranks ranks;
-
-  void Remove(const Ranks& removed) {
-    ranks = is_all_but ? Union(ranks, removed) : Difference(ranks, removed);
-  }
-
-  void Keep(const Ranks& kept) {
-    ranks = is_all_but ? Difference(kept, ranks) : Intersection(ranks, kept);
-    is_all_but = false;
-  }
-
-  Ranks PartOf(const Ranks& some) const {
-    return is_all_but ? Difference(some, ranks) : Intersection(some, ranks);
-  }
-};
-
-// Returns the ranks of the set that are in the world.
-std::vector<RankRange> RangesOf(const RankSet& set, int32_t world_size) {
-  Ranks ranks = set.ranks;
-  const auto is_outside = [world_size](int32_t rank) {
-    return rank < 0 || rank >= world_size;
-  };
-  std::erase_if(ranks, is_outside);
-  if (!set.is_all_but) return ToRanges(ranks);
-  std::vector<RankRange> out;
-  int32_t next = 0;
-  for (const int32_t rank : ranks) {
-    if (next < rank) out.push_back({next, rank - 1});
-    next = rank + 1;
-  }
-  if (next < world_size) out.push_back({next, world_size - 1});
-  return out;
-}
-
-// Returns the ranks from which the policy requests something and that have no
-// data.
-RankSet Lacking(const RunInfo& run, const Ranks& held) {
-  RankSet out{.is_all_but = true, .ranks = {}};
+// Returns the ranks of the world from which the policy requests something and
+// that have no data.
+RankSet FindLacking(const RunInfo& run, const Ranks& held) {
+  if (run.spec.world_size <= 0) return {};
+  RankSet requested({{0, run.spec.world_size - 1}});
   capture::Policies policies;
   if (!run.capture_policy.empty() &&
       capture::Decode(run.capture_policy, policies)) {
-    capture::RecordedRanks recorded = capture::FindRecordedRanks(policies);
-    out = {recorded.has_most, std::move(recorded.others)};
+    const capture::RecordedRanks recorded =
+        capture::FindRecordedRanks(policies);
+    const RankSet others = RankSet::Of(recorded.others);
+    requested = recorded.has_most ? requested.Minus(others)
+                                  : requested.Intersection(others);
   }
-  out.Remove(held);
-  return out;
+  return requested.Minus(RankSet::Of(held));
 }
 
 // True if a rank streamed and the policy requested nothing from it. The counts
@@ -116,17 +75,6 @@ absl::StatusOr<Ranks> FindLeftOut(RunReader& reader, const RunInfo& run) {
 
 }  // namespace
 
-std::vector<RankRange> ToRanges(std::span<const int32_t> ranks) {
-  std::vector<RankRange> out;
-  for (const int32_t rank : ranks) {
-    if (out.empty() || out.back().last + 1 != rank) {
-      out.push_back({rank, rank});
-    }
-    out.back().last = rank;
-  }
-  return out;
-}
-
 absl::StatusOr<RunRanks> FindRunRanks(RunReader& run,
                                       std::span<const int32_t> selected) {
   MSITD_ASSIGN_OR_RETURN(const RunInfo info, run.GetInfo());
@@ -137,19 +85,18 @@ absl::StatusOr<RunRanks> FindRunRanks(RunReader& run, const RunInfo& info,
                                       std::span<const int32_t> selected) {
   RunRanks out;
   MSITD_ASSIGN_OR_RETURN(out.held, run.ListRanks());
-  RankSet lacking = Lacking(info, out.held);
+  out.lacking = FindLacking(info, out.held);
   if (!selected.empty()) {
     Ranks wanted(selected.begin(), selected.end());
     std::sort(wanted.begin(), wanted.end());
     out.held = Intersection(out.held, wanted);
-    lacking.Keep(wanted);
+    out.lacking = out.lacking.Intersection(RankSet::Of(wanted));
   }
-  out.lacking = RangesOf(lacking, info.spec.world_size);
   if (out.lacking.empty()) return out;
-  MSITD_ASSIGN_OR_RETURN(const Ranks left_out, FindLeftOut(run, info));
-  out.held = Union(out.held, lacking.PartOf(left_out));
-  lacking.Remove(left_out);
-  out.lacking = RangesOf(lacking, info.spec.world_size);
+  MSITD_ASSIGN_OR_RETURN(Ranks left_out, FindLeftOut(run, info));
+  std::erase_if(left_out, [&](int32_t rank) { return !out.lacking.Has(rank); });
+  out.lacking = out.lacking.Minus(RankSet::Of(left_out));
+  out.held = Union(out.held, left_out);
   return out;
 }
 

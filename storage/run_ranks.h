@@ -6,21 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "protos/base/rank_set.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/types.h"
 
 namespace msitd::storage {
-
-// A range of consecutive ranks, including `last`.
-struct RankRange {
-  int32_t first = 0;
-  int32_t last = 0;
-
-  friend bool operator==(const RankRange&, const RankRange&) = default;
-};
-
-// Converts ascending ranks to ranges that ascend and are not adjacent.
-std::vector<RankRange> ToRanges(std::span<const int32_t> ranks);
 
 // Ranks of a run that an answer covers.
 struct RunRanks {
@@ -30,10 +20,8 @@ struct RunRanks {
   // it.
   std::vector<int32_t> held;
   // The other ranks of the world from which the capture policy requests
-  // something. Stored as ranges, because a run may state a world of a million
-  // ranks; the ranges ascend and are not adjacent. Empty if the world size is
-  // not known.
-  std::vector<RankRange> lacking;
+  // something. Empty if the world size is not known.
+  RankSet lacking;
 };
 
 // Finds the ranks of a run that have data. If `selected` is not empty,

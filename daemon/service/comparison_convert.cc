@@ -190,15 +190,14 @@ absl::Status SetRunIds(const v1::Comparison& request,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<storage::RankRange>> ToRankRanges(
+absl::StatusOr<RankSet> ToRankSet(
     const char* field,
     const google::protobuf::RepeatedPtrField<v1::RankRange>& ranges) {
-  if (ranges.size() > compare::kRankRangesMax) {
-    return FieldInvalid(field,
-                        fmt::format("{} of them, at most {}", ranges.size(),
-                                    compare::kRankRangesMax));
+  if (ranges.size() > kRankRangesMax) {
+    return FieldInvalid(field, fmt::format("{} of them, at most {}",
+                                           ranges.size(), kRankRangesMax));
   }
-  std::vector<storage::RankRange> out;
+  std::vector<RankRange> out;
   for (const v1::RankRange& range : ranges) {
     if (range.first() < 0 || range.last() < range.first() ||
         range.last() > kRankMax) {
@@ -207,17 +206,17 @@ absl::StatusOr<std::vector<storage::RankRange>> ToRankRanges(
     }
     out.push_back({range.first(), range.last()});
   }
-  return out;
+  return RankSet(std::move(out));
 }
 
 absl::Status SetRequiredRanks(const v1::Comparison& request,
                               compare::ComparisonPlan& plan) {
   MSITD_ASSIGN_OR_RETURN(plan.golden_required,
-                         ToRankRanges("comparison.golden_required_ranks",
-                                      request.golden_required_ranks()));
+                         ToRankSet("comparison.golden_required_ranks",
+                                   request.golden_required_ranks()));
   MSITD_ASSIGN_OR_RETURN(plan.target_required,
-                         ToRankRanges("comparison.target_required_ranks",
-                                      request.target_required_ranks()));
+                         ToRankSet("comparison.target_required_ranks",
+                                   request.target_required_ranks()));
   return absl::OkStatus();
 }
 

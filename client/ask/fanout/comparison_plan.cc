@@ -10,22 +10,13 @@
 #include <utility>
 
 #include "client/ask/text/text.h"
+#include "protos/base/rank_set_message.h"
 
 namespace msitd::ask {
 namespace {
 
 // Ranks that a filter may name.
-constexpr int64_t kFilterRanksMax = 4096;
-
-RankSet RanksOf(const v1::TensorFilter& filter) {
-  RankSet::Ranges ranges;
-  for (const int32_t rank : filter.ranks()) {
-    v1::RankRange& range = *ranges.Add();
-    range.set_first(rank);
-    range.set_last(rank);
-  }
-  return RankSet(ranges);
-}
+constexpr size_t kFilterRanksMax = 4096;
 
 // Whether each node holds the same ranks of both runs.
 bool AreAligned(const RunShares& golden, const RunShares& target) {
@@ -52,7 +43,7 @@ class Splitter {
       : request_(request),
         golden_(golden),
         target_(target),
-        wanted_(RanksOf(request.comparison().filter())),
+        wanted_(RankSetOfEach(request.comparison().filter().ranks())),
         split_(golden.split.Union(target.split)),
         are_ranks_alike_(AreRanksAlike(request.comparison().matching())),
         needs_filters_(are_ranks_alike_ &&
@@ -122,18 +113,12 @@ class Splitter {
   // Returns the ranks of one run that a rank map names, as far as they are
   // selected.
   RankSet MappedRanks(const v1::Matching& matching, bool is_target) const {
-    RankSet::Ranges out;
+    std::vector<int32_t> out;
     for (const v1::Matching::RankPair& pair : matching.ranks()) {
-      RankSet::Ranges golden;
-      golden.Add()->set_first(pair.golden_rank());
-      golden[0].set_last(pair.golden_rank());
-      if (Wanted(RankSet(golden)).empty()) continue;
-      v1::RankRange& range = *out.Add();
-      const int32_t rank = is_target ? pair.target_rank() : pair.golden_rank();
-      range.set_first(rank);
-      range.set_last(rank);
+      if (!wanted_.empty() && !wanted_.Has(pair.golden_rank())) continue;
+      out.push_back(is_target ? pair.target_rank() : pair.golden_rank());
     }
-    return RankSet(out);
+    return RankSet::Of(out);
   }
 
   const v1::CreateComparisonRequest& request_;
@@ -151,7 +136,7 @@ class Splitter {
 Outcome SetFilter(const RankSet& ranks, std::string_view node,
                   v1::TensorFilter& filter) {
   const std::vector<int32_t> list = ranks.Ranks(kFilterRanksMax + 1);
-  if (std::ssize(list) > kFilterRanksMax) {
+  if (list.size() > kFilterRanksMax) {
     return UsageError(
         fmt::format("{} has more than {} ranks: select some with --ranks",
                     Printable(node), kFilterRanksMax));
@@ -181,7 +166,7 @@ std::string SplitText(const std::string& run, const RunShares& shares,
                       const std::vector<std::string>& nodes) {
   return fmt::format("{} hold different records of rank{} {} of run {}",
                      HoldersOf(shares.split, shares, nodes),
-                     shares.split.size() == 1 ? "" : "s", shares.split.Text(),
+                     shares.split.count() == 1 ? "" : "s", shares.split.Text(),
                      run);
 }
 
@@ -218,8 +203,8 @@ Outcome SplitComparison(const v1::CreateComparisonRequest& request,
   const auto ask = [&](size_t node) -> v1::Comparison& {
     auto copy = std::make_unique<v1::CreateComparisonRequest>(request);
     v1::Comparison& comparison = *copy->mutable_comparison();
-    golden_required.Write(*comparison.mutable_golden_required_ranks());
-    target_required.Write(*comparison.mutable_target_required_ranks());
+    AppendRanges(golden_required, *comparison.mutable_golden_required_ranks());
+    AppendRanges(target_required, *comparison.mutable_target_required_ranks());
     comparison.set_golden_run_id(golden.ids[node]);
     comparison.set_target_run_id(target.ids[node]);
     out.requests[node] = std::move(copy);

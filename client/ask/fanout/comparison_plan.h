@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "client/ask/fanout/rank_set.h"
 #include "client/ask/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/rank_set.h"
 
 // Splits a comparison among the nodes that hold shares of its runs.
 //

@@ -14,9 +14,9 @@
 #include "client/ask/fanout/merge.h"
 #include "client/ask/fanout/node.h"
 #include "client/ask/fanout/rank_contents.h"
-#include "client/ask/fanout/rank_set.h"
 #include "client/ask/query/connection.h"
 #include "client/ask/text/text.h"
+#include "protos/base/rank_set_message.h"
 #include "protos/os/at_once.h"
 #include "protos/status/status.h"
 
@@ -64,13 +64,13 @@ std::optional<RankSet> HeldOf(const Message& answer) {
   const FieldDescriptor* field =
       answer.GetDescriptor()->FindFieldByName("ranks_held");
   if (field == nullptr) return std::nullopt;
-  RankSet::Ranges ranges;
+  google::protobuf::RepeatedPtrField<v1::RankRange> ranges;
   const auto& reflection = *answer.GetReflection();
   for (int i = 0; i < reflection.FieldSize(answer, field); ++i) {
     *ranges.Add() = static_cast<const v1::RankRange&>(
         reflection.GetRepeatedMessage(answer, field, i));
   }
-  return RankSet(ranges);
+  return RankSetOf(ranges);
 }
 
 std::unique_ptr<Message> Copy(const Message& message) {
@@ -221,7 +221,7 @@ void Fleet::TellOfDoubles(const Node& node, const std::string& run) {
     TellOnce(Printable(fmt::format(
         "note: {} and {} both have rank{} {} of run {}: their common records "
         "count twice",
-        first, second, both.size() == 1 ? "" : "s", both.Text(), run)));
+        first, second, both.count() == 1 ? "" : "s", both.Text(), run)));
   }
 }
 
@@ -259,10 +259,10 @@ Outcome Fleet::FindShares(const std::string& run, RunShares& out) {
   for (const Answer& answer : answers) {
     NoteHeld(*nodes_[answer.node], request, *answer.message);
     const auto& share = static_cast<const v1::Run&>(*answer.message);
-    out.held[answer.node] = RankSet(share.ranks_held());
+    out.held[answer.node] = RankSetOf(share.ranks_held());
     out.has[answer.node] = true;
     out.ids[answer.node] = share.id();
-    lacking = lacking.Union(RankSet(share.ranks_lacking()));
+    lacking = lacking.Union(RankSetOf(share.ranks_lacking()));
   }
   out.lacking = lacking.Minus(out.AllHeld());
   return {};
@@ -327,32 +327,27 @@ void Fleet::TellOfSplits(const v1::Comparison& asked,
 void Fleet::TellOfAbsentRanks(const v1::Comparison& asked,
                               const RunShares& golden,
                               const RunShares& target) {
-  RankSet::Ranges named;
-  for (const int32_t rank : asked.filter().ranks()) {
-    v1::RankRange& range = *named.Add();
-    range.set_first(rank);
-    range.set_last(rank);
-  }
-  const RankSet absent =
-      RankSet(named).Minus(golden.AllHeld()).Minus(target.AllHeld());
+  const RankSet absent = RankSetOfEach(asked.filter().ranks())
+                             .Minus(golden.AllHeld())
+                             .Minus(target.AllHeld());
   if (absent.empty()) return;
   TellOnce(Printable(fmt::format("note: no node has rank{} {} of run {} or {}",
-                                 absent.size() == 1 ? "" : "s", absent.Text(),
+                                 absent.count() == 1 ? "" : "s", absent.Text(),
                                  asked.golden_run(), asked.target_run())));
 }
 
 void Fleet::TellOfSpreadRows(const std::vector<Part>& parts,
                              const v1::Comparison& all) {
   if (all.for_want_of_ranks_count() == 0) return;
-  const RankSet golden(all.golden_ranks().ranks_held());
-  const RankSet target(all.target_ranks().ranks_held());
+  const RankSet golden = RankSetOf(all.golden_ranks().ranks_held());
+  const RankSet target = RankSetOf(all.target_ranks().ranks_held());
   const bool are_spread =
       std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
         const auto& one = static_cast<const v1::Comparison&>(*part.message);
-        return !RankSet(one.golden_ranks().ranks_lacking())
+        return !RankSetOf(one.golden_ranks().ranks_lacking())
                     .Intersection(golden)
                     .empty() ||
-               !RankSet(one.target_ranks().ranks_lacking())
+               !RankSetOf(one.target_ranks().ranks_lacking())
                     .Intersection(target)
                     .empty();
       });
@@ -378,7 +373,7 @@ void Fleet::TellApart(const std::string& run, const RunShares& shares,
     }
     TellOnce(Printable(fmt::format(
         "partial: rank{} {} of run {} on {}, apart from run {}: not compared",
-        apart.size() == 1 ? "" : "s", apart.Text(), run, nodes_[i]->name,
+        apart.count() == 1 ? "" : "s", apart.Text(), run, nodes_[i]->name,
         other_run)));
   }
 }

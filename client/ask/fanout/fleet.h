@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/ask/query/fanout.h"
+#include "protos/base/rank_set.h"
 
 namespace msitd::v1 {
 class Comparison;
@@ -22,7 +23,6 @@ namespace msitd::ask {
 struct ConnectionOptions;
 class Interrupts;
 struct Part;
-class RankSet;
 struct RunShares;
 
 // A set of daemons that behaves like a single one.

@@ -8,8 +8,8 @@
 #include "client/ask/fanout/fleet.h"
 #include "client/ask/fanout/merge.h"
 #include "client/ask/fanout/node.h"
-#include "client/ask/fanout/rank_set.h"
 #include "client/ask/query/paging.h"
+#include "protos/base/rank_set.h"
 #include "protos/os/thread.h"
 
 namespace msitd::ask {

@@ -12,9 +12,9 @@
 #include "client/ask/fanout/fleet.h"
 #include "client/ask/fanout/node.h"
 #include "client/ask/fanout/rank_contents.h"
-#include "client/ask/fanout/rank_set.h"
 #include "client/ask/query/connection.h"
 #include "client/ask/text/text.h"
+#include "protos/base/rank_set.h"
 
 namespace msitd::ask {
 

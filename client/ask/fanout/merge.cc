@@ -10,7 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#include "client/ask/fanout/rank_set.h"
 #include "client/ask/text/text.h"
 #include "google/protobuf/empty.pb.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -18,6 +17,7 @@
 #include "msitd/v1/node_service.pb.h"
 #include "msitd/v1/run_service.pb.h"
 #include "msitd/v1/tensor_service.pb.h"
+#include "protos/base/rank_set_message.h"
 
 namespace msitd::ask {
 namespace {
@@ -48,14 +48,14 @@ void AddCounts(const Message& from, Message& to) {
 template <typename Answer>
 void MergeRanks(const Answer& from, Answer& to) {
   const RankSet held =
-      RankSet(to.ranks_held()).Union(RankSet(from.ranks_held()));
-  const RankSet lacking = RankSet(to.ranks_lacking())
-                              .Union(RankSet(from.ranks_lacking()))
+      RankSetOf(to.ranks_held()).Union(RankSetOf(from.ranks_held()));
+  const RankSet lacking = RankSetOf(to.ranks_lacking())
+                              .Union(RankSetOf(from.ranks_lacking()))
                               .Minus(held);
   to.clear_ranks_held();
   to.clear_ranks_lacking();
-  held.Write(*to.mutable_ranks_held());
-  lacking.Write(*to.mutable_ranks_lacking());
+  AppendRanges(held, *to.mutable_ranks_held());
+  AppendRanges(lacking, *to.mutable_ranks_lacking());
   to.set_partial(!lacking.empty());
 }
 
@@ -210,8 +210,8 @@ template <typename Answer>
 void SortByRank(std::vector<Part>& parts) {
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part& a, const Part& b) {
-                     return RankSet(As<Answer>(a).ranks_held()).first() <
-                            RankSet(As<Answer>(b).ranks_held()).first();
+                     return RankSetOf(As<Answer>(a).ranks_held()).first() <
+                            RankSetOf(As<Answer>(b).ranks_held()).first();
                    });
 }
 

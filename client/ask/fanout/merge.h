@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/rank_set.h"
 
 // Merges the answers of many daemons. The answers are not assumed to be
 // consistent with each other.
 namespace msitd::ask {
-
-class RankSet;
 
 // The answer of one node.
 struct Part {

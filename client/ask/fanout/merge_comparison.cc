@@ -13,9 +13,9 @@
 
 #include "client/ask/fanout/comparison_names.h"
 #include "client/ask/fanout/merge.h"
-#include "client/ask/fanout/rank_set.h"
 #include "client/ask/text/maker_text.h"
 #include "msitd/v1/merge_rule.pb.h"
+#include "protos/base/rank_set_message.h"
 
 namespace msitd::ask {
 namespace {
@@ -87,8 +87,8 @@ void AddCountOfRun(const std::vector<Part>& parts, const FieldDescriptor& count,
         is_filtered && !ComparisonOf(part).filter().ranks().empty();
     int64_t mine = CountIn(part, count);
     if (!is_of_filter && held != nullptr && !held->empty()) {
-      const double share = static_cast<double>(held->Minus(counted).size()) /
-                           static_cast<double>(held->size());
+      const double share = static_cast<double>(held->Minus(counted).count()) /
+                           static_cast<double>(held->count());
       mine = std::llround(share * static_cast<double>(mine));
       counted = counted.Union(*held);
     }
@@ -336,9 +336,9 @@ void MergeTolerances(const v1::Comparison& from, v1::Comparison& to) {
 void MergeRequired(
     const google::protobuf::RepeatedPtrField<v1::RankRange>& from,
     google::protobuf::RepeatedPtrField<v1::RankRange>& to) {
-  const RankSet both = RankSet(from).Union(RankSet(to));
+  const RankSet both = RankSetOf(from).Union(RankSetOf(to));
   to.Clear();
-  both.Write(to);
+  AppendRanges(both, to);
 }
 
 // Each daemon counts the ranks that streamed to it.
@@ -385,13 +385,13 @@ bool MayDivergeBefore(const v1::Comparison& all, bool may_part) {
 
 void MergeRanks(const v1::RunRanks& from, v1::RunRanks& to) {
   const RankSet held =
-      RankSet(to.ranks_held()).Union(RankSet(from.ranks_held()));
-  const RankSet lacking = RankSet(to.ranks_lacking())
-                              .Union(RankSet(from.ranks_lacking()))
+      RankSetOf(to.ranks_held()).Union(RankSetOf(from.ranks_held()));
+  const RankSet lacking = RankSetOf(to.ranks_lacking())
+                              .Union(RankSetOf(from.ranks_lacking()))
                               .Minus(held);
   to.Clear();
-  held.Write(*to.mutable_ranks_held());
-  lacking.Write(*to.mutable_ranks_lacking());
+  AppendRanges(held, *to.mutable_ranks_held());
+  AppendRanges(lacking, *to.mutable_ranks_lacking());
   to.set_partial(!lacking.empty());
 }
 

@@ -118,13 +118,8 @@ void RankContents::Add(const RankSet& ranks,
 }
 
 RankSet RankContents::Different() const {
-  RankSet::Ranges ranges;
-  for (const int32_t rank : different_) {
-    v1::RankRange& range = *ranges.Add();
-    range.set_first(rank);
-    range.set_last(rank);
-  }
-  return RankSet(ranges);
+  const std::vector<int32_t> ranks(different_.begin(), different_.end());
+  return RankSet::Of(ranks);
 }
 
 }  // namespace msitd::ask

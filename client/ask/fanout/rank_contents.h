@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "client/ask/fanout/rank_set.h"
 #include "client/ask/query/fanout.h"
 #include "msitd/v1/run_reader_service.pb.h"
+#include "protos/base/rank_set.h"
 
 // Distinguishes copies of a rank from shares of it.
 //
@@ -23,7 +23,7 @@
 namespace msitd::ask {
 
 // Requests that MakeRankContentsCall takes name at most this many ranks.
-inline constexpr int64_t kContentRanksMax = 4096;
+inline constexpr size_t kContentRanksMax = 4096;
 
 // Returns a call that takes a ListDigestsRequest and returns one
 // ListDigestsResponse with one digest for each rank, over all of its devices

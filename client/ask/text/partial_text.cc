@@ -11,36 +11,13 @@
 
 #include "client/ask/text/conclusion.h"
 #include "client/ask/text/text.h"
+#include "protos/base/rank_set_message.h"
 
 namespace msitd::ask {
 namespace {
 
-// Ranges that a line lists.
-constexpr int kRangesShown = 8;
-
-// A message has at most this number of ranges; see v1.RunRanks.
-constexpr int kRankRangesMax = 4096;
-
-int64_t Count(const RankRanges& ranges) {
-  int64_t count = 0;
-  for (const v1::RankRange& range : ranges) {
-    count += int64_t{range.last()} - range.first() + 1;
-  }
-  return count;
-}
-
 // Returns the prefix of a count that may be incomplete.
 std::string_view AtLeast(bool is_cut) { return is_cut ? "at least " : ""; }
-
-std::string Text(const RankRanges& ranges) {
-  std::string out;
-  for (int i = 0; i < ranges.size() && i < kRangesShown; ++i) {
-    const v1::RankRange& range = ranges[i];
-    out += fmt::format("{}{}", i == 0 ? "" : ",", range.first());
-    if (range.last() != range.first()) out += fmt::format("-{}", range.last());
-  }
-  return ranges.size() > kRangesShown ? out + ",..." : out;
-}
 
 // `partial: run tp8 lacks 990 dropped and 10 truncated records`; empty if the
 // run lacks none.
@@ -75,14 +52,16 @@ std::string LossesLine(const std::string& run, const v1::RunLosses& losses) {
 
 std::string PartialText(std::string_view run, const RankRanges& held,
                         const RankRanges& lacking) {
-  const int64_t lacking_count = Count(lacking);
+  const int64_t held_count = RankSetOf(held).count();
+  const RankSet lacking_ranks = RankSetOf(lacking);
+  const int64_t lacking_count = lacking_ranks.count();
   const bool is_held_cut = held.size() >= kRankRangesMax;
   const bool is_cut = is_held_cut || lacking.size() >= kRankRangesMax;
   return Printable(
       fmt::format("partial: {}{} of {}{} ranks; run {} lacks rank{} {}",
-                  AtLeast(is_held_cut), Count(held), AtLeast(is_cut),
-                  Count(held) + lacking_count, run,
-                  lacking_count == 1 ? "" : "s", Text(lacking)));
+                  AtLeast(is_held_cut), held_count, AtLeast(is_cut),
+                  held_count + lacking_count, run,
+                  lacking_count == 1 ? "" : "s", lacking_ranks.Text()));
 }
 
 bool LacksRanks(const v1::Comparison& comparison) {

@@ -76,8 +76,8 @@ struct ComparisonPlan {
   std::string target_run_id = {};
   // Ranks that the complete comparison must cover; see
   // v1.Comparison.golden_required_ranks.
-  std::vector<storage::RankRange> golden_required = {};
-  std::vector<storage::RankRange> target_required = {};
+  RankSet golden_required = {};
+  RankSet target_required = {};
 
   storage::RunAddress golden() const { return {golden_source, golden_run}; }
   storage::RunAddress target() const { return {target_source, target_run}; }

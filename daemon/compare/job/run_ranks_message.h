@@ -1,31 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <span>
-
+#include "protos/base/rank_set.h"
+#include "protos/base/rank_set_message.h"
 #include "storage/run_ranks.h"
 
 namespace msitd::compare {
 
-// Maximum number of ranges of ranks in a message. Further ranges are omitted.
-inline constexpr int kRankRangesMax = 4096;
-
-// Adds ranges of ranks, each as a message with the fields `first` and `last`.
-template <typename Ranges>
-void AddRankRanges(std::span<const storage::RankRange> ranks, Ranges& out) {
-  for (const storage::RankRange& range : ranks) {
-    if (out.size() == kRankRangesMax) return;
-    auto& message = *out.Add();
-    message.set_first(range.first);
-    message.set_last(range.last);
-  }
-}
-
-// Sets the fields that report from which ranks an answer was computed.
+// Sets the fields that report from which ranks an answer was computed. Each has
+// at most kRankRangesMax ranges.
 template <typename Message>
 void ToMessage(const storage::RunRanks& ranks, Message& out) {
-  AddRankRanges(storage::ToRanges(ranks.held), *out.mutable_ranks_held());
-  AddRankRanges(ranks.lacking, *out.mutable_ranks_lacking());
+  AppendRanges(RankSet::Of(ranks.held), *out.mutable_ranks_held(),
+               kRankRangesMax);
+  AppendRanges(ranks.lacking, *out.mutable_ranks_lacking(), kRankRangesMax);
   out.set_partial(!ranks.lacking.empty());
 }
 

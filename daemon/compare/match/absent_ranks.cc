@@ -17,58 +17,29 @@ bool IsMissing(const LogicalTensor* tensor) {
   return tensor == nullptr || !HasAllShards(*tensor);
 }
 
-// Returns the ranks of `all` that are not in `some`, which ascend.
-std::vector<storage::RankRange> Minus(
-    const RankRanges& all, const std::vector<storage::RankRange>& some) {
-  std::vector<storage::RankRange> out;
-  for (storage::RankRange range : all.ranges()) {
-    for (const storage::RankRange& taken : some) {
-      if (taken.last < range.first || taken.first > range.last) continue;
-      if (taken.first > range.first) {
-        out.push_back({range.first, taken.first - 1});
-      }
-      range.first = taken.last + 1;
-    }
-    if (range.first <= range.last) out.push_back(range);
-  }
-  return out;
-}
-
-std::vector<storage::RankRange> Joined(
-    std::vector<storage::RankRange> a,
-    const std::vector<storage::RankRange>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return RankRanges(std::move(a)).ranges();
-}
-
 AbsentRanks AbsentOf(const std::string& run, bool is_target,
-                     storage::RunRanks ranks,
-                     const std::vector<storage::RankRange>& required,
+                     storage::RunRanks ranks, const RankSet& required,
                      const GroupMatcher& matcher) {
   std::erase_if(ranks.held, [&](int32_t rank) {
     return matcher.GroupNumbersOf(is_target, rank).empty();
   });
   // Required ranks count even if the selector excludes them.
-  const std::vector<storage::RankRange> elsewhere =
-      Minus(RankRanges(required), storage::ToRanges(ranks.held));
-  const RankRanges lacking(Joined(std::move(ranks.lacking), elsewhere));
+  const RankSet elsewhere = required.Minus(RankSet::Of(ranks.held));
+  const RankSet lacking = ranks.lacking.Union(elsewhere);
   std::string text =
       fmt::format("run {} lacks rank{} {}", run,
-                  lacking.count() == 1 ? "" : "s", RanksText(lacking.ranges()));
+                  lacking.count() == 1 ? "" : "s", lacking.Text());
   GroupMatcher::Compared compared = matcher.ComparedOf(is_target, lacking);
-  ranks.lacking = Joined(compared.ranks.ranges(), elsewhere);
-  return AbsentRanks(
-      std::move(ranks),
-      RankRanges(Joined(compared.group_numbers.ranges(), elsewhere)),
-      std::move(text));
+  ranks.lacking = compared.ranks.Union(elsewhere);
+  return AbsentRanks(std::move(ranks), compared.group_numbers.Union(elsewhere),
+                     std::move(text));
 }
 
 }  // namespace
 
-AbsentRanks::AbsentRanks(storage::RunRanks ranks, RankRanges group_numbers,
+AbsentRanks::AbsentRanks(storage::RunRanks ranks, RankSet group_numbers,
                          std::string text)
     : ranks_(std::move(ranks)),
-      lacking_(ranks_.lacking),
       group_numbers_(std::move(group_numbers)),
       text_(std::move(text)) {}
 
@@ -113,19 +84,18 @@ std::optional<int64_t> AbsentSides::first_token() const {
 
 bool AbsentSides::IsExplained(const TensorPair& pair, bool is_target,
                               int32_t group_number) const {
-  const RankRanges& lacking = (is_target ? target_ : golden_).lacking();
+  const RankSet& lacking = (is_target ? target_ : golden_).lacking();
   if (lacking.empty()) return false;
   const LogicalTensor* const tensor = is_target ? pair.target : pair.golden;
   if (tensor == nullptr) {
     const LogicalTensor& other = is_target ? *pair.golden : *pair.target;
     return matcher_->MayBeOn(lacking, is_target, other, group_number);
   }
-  const std::vector<storage::RankRange>& missing = tensor->assembly->missing;
-  return !missing.empty() &&
-         std::all_of(missing.begin(), missing.end(),
-                     [&lacking](const storage::RankRange& ranks) {
-                       return lacking.HasAll(ranks);
-                     });
+  const std::vector<RankRange>& missing = tensor->assembly->missing;
+  return !missing.empty() && std::all_of(missing.begin(), missing.end(),
+                                         [&lacking](const RankRange& ranks) {
+                                           return lacking.HasAll(ranks);
+                                         });
 }
 
 absl::Status AbsentSides::ExplainEnd(const TensorPair& pair,

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/group_matcher.h"
-#include "daemon/compare/match/rank_ranges.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/rank_set.h"
 #include "storage/run_ranks.h"
 
 namespace msitd::compare {
@@ -26,11 +26,10 @@ class AbsentRanks {
   // `ranks` are those that the comparison considers. `group_numbers` are the
   // golden group numbers for which the lacking ranks may have tensors. `text`
   // names all ranks that the run lacks.
-  AbsentRanks(storage::RunRanks ranks, RankRanges group_numbers,
-              std::string text);
+  AbsentRanks(storage::RunRanks ranks, RankSet group_numbers, std::string text);
 
   const storage::RunRanks& ranks() const { return ranks_; }
-  const RankRanges& lacking() const { return lacking_; }
+  const RankSet& lacking() const { return ranks_.lacking; }
 
   // Records that a row lacks a tensor of this run. Rows are recorded in the
   // order of their tokens.
@@ -50,8 +49,7 @@ class AbsentRanks {
 
  private:
   storage::RunRanks ranks_;
-  RankRanges lacking_;
-  RankRanges group_numbers_;
+  RankSet group_numbers_;
   std::string text_;
   // By golden group number. Has no entry for numbers without rows.
   std::map<int32_t, int64_t> first_tokens_;
@@ -71,8 +69,8 @@ struct RanksOfRuns {
 // one part of a distributed one. Required ranks that are held elsewhere then
 // count as absent.
 struct RequiredRanks {
-  std::vector<storage::RankRange> golden;
-  std::vector<storage::RankRange> target;
+  RankSet golden;
+  RankSet target;
 };
 
 // The absent ranks of both runs of a comparison. Thread-compatible.

@@ -14,11 +14,11 @@
 #include "daemon/compare/match/group_set.h"
 #include "daemon/compare/match/group_windows.h"
 #include "daemon/compare/match/match_rules.h"
-#include "daemon/compare/match/rank_ranges.h"
 #include "daemon/compare/match/side_loader.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/mesh.h"
+#include "protos/base/rank_set.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/types.h"
 
@@ -114,17 +114,17 @@ class GroupMatcher {
 
   // The part of some ranks of a run that is compared.
   struct Compared {
-    RankRanges ranks;  // The selected ranks.
+    RankSet ranks;  // The selected ranks.
     // Golden group numbers of tensors that may be on these ranks.
-    RankRanges group_numbers;
+    RankSet group_numbers;
   };
-  Compared ComparedOf(bool is_target, const RankRanges& ranks) const;
+  Compared ComparedOf(bool is_target, const RankSet& ranks) const;
 
   // Returns whether the counterpart of `other` may be entirely on absent ranks
   // of a run. `other` is a tensor of the other run, with the golden group
   // number `golden_number`. Returns false if a rank that is present would have
   // to hold a part of the counterpart.
-  bool MayBeOn(const RankRanges& absent, bool is_target,
+  bool MayBeOn(const RankSet& absent, bool is_target,
                const LogicalTensor& other, int32_t golden_number) const;
 
   // Returns the last token that a run has for a golden group number, as a token

@@ -13,12 +13,12 @@ namespace msitd::compare {
 namespace {
 
 // Returns the row of the mesh that begins with rank number `number`.
-storage::RankRange RowAt(const Mesh& mesh, int32_t number) {
+RankRange RowAt(const Mesh& mesh, int32_t number) {
   const int32_t first = mesh.RankAt(number);
   return {first, first + mesh.row_size() - 1};
 }
 
-bool HasAnyOf(const Mesh& mesh, const RankRanges& absent) {
+bool HasAnyOf(const Mesh& mesh, const RankSet& absent) {
   for (int32_t i = 0; i < mesh.size(); i += mesh.row_size()) {
     if (absent.HasAnyOf(RowAt(mesh, i))) return true;
   }
@@ -26,7 +26,7 @@ bool HasAnyOf(const Mesh& mesh, const RankRanges& absent) {
 }
 
 // Checks at most kMissingRowsMax rows.
-bool HasAllOf(const Mesh& mesh, const RankRanges& absent) {
+bool HasAllOf(const Mesh& mesh, const RankSet& absent) {
   size_t row_count = 0;
   for (int32_t i = 0; i < mesh.size() && row_count++ < kMissingRowsMax;
        i += mesh.row_size()) {
@@ -51,39 +51,44 @@ std::vector<int32_t> GroupMatcher::SelectedGroupNumbers() const {
 }
 
 GroupMatcher::Compared GroupMatcher::ComparedOf(bool is_target,
-                                                const RankRanges& ranks) const {
+                                                const RankSet& ranks) const {
   const LayoutRules& layouts = LayoutsOf(is_target);
   const MeshSet& meshes = MeshesOf(is_target);
-  std::vector<storage::RankRange> group_numbers;
+  std::vector<RankRange> group_numbers;
   if (selector_.ranks.empty() && matching_.ranks().empty()) {
-    for (const storage::RankRange& range : ranks.ranges()) {
+    for (const RankRange& range : ranks.ranges()) {
       layouts.AddGroupNumbersOf(range.first, range.last, group_numbers);
     }
     for (const Mesh& mesh : meshes.meshes()) {
       if (!HasAnyOf(mesh, ranks)) continue;
       group_numbers.push_back({mesh.group_number(), mesh.group_number()});
     }
-    return {ranks, RankRanges(std::move(group_numbers))};
+    return {ranks, RankSet(std::move(group_numbers))};
   }
-  std::vector<storage::RankRange> kept;
+  std::vector<RankRange> needed;
   for (const int32_t golden_number : SelectedGroupNumbers()) {
     int32_t group_number = golden_number;
     if (is_target) matching_.TargetRank(golden_number, group_number);
-    const size_t before = kept.size();
-    for (const storage::RankRange& range :
+    const size_t before = needed.size();
+    const auto add = [&](RankRange range) {
+      if (ranks.HasAnyOf(range)) needed.push_back(range);
+    };
+    for (const RankRange& range :
          layouts.RanksNeeded(group_number, RanksOf(is_target))) {
-      ranks.AddPartOf(range, kept);
+      add(range);
     }
     for (const Mesh& mesh : meshes.meshes()) {
       if (mesh.group_number() != group_number) continue;
       for (int32_t i = 0; i < mesh.size(); i += mesh.row_size()) {
-        ranks.AddPartOf(RowAt(mesh, i), kept);
+        add(RowAt(mesh, i));
       }
     }
-    if (kept.size() > before)
+    if (needed.size() > before) {
       group_numbers.push_back({golden_number, golden_number});
+    }
   }
-  return {RankRanges(std::move(kept)), RankRanges(std::move(group_numbers))};
+  return {ranks.Intersection(RankSet(std::move(needed))),
+          RankSet(std::move(group_numbers))};
 }
 
 absl::StatusOr<std::optional<int64_t>> GroupMatcher::LastToken(
@@ -125,7 +130,7 @@ absl::StatusOr<std::optional<int64_t>> GroupMatcher::FindLastToken(
   return out;
 }
 
-bool GroupMatcher::MayBeOn(const RankRanges& absent, bool is_target,
+bool GroupMatcher::MayBeOn(const RankSet& absent, bool is_target,
                            const LogicalTensor& other,
                            int32_t golden_number) const {
   const LayoutRules& layouts = LayoutsOf(is_target);
@@ -139,8 +144,7 @@ bool GroupMatcher::MayBeOn(const RankRanges& absent, bool is_target,
                 : std::optional(matching_.GoldenOpOf(other.key));
   if (!op.has_value()) {
     // The target op is not known, so that each rule may apply to it.
-    for (const storage::RankRange& range :
-         layouts.RanksNeeded(group_number, ranks)) {
+    for (const RankRange& range : layouts.RanksNeeded(group_number, ranks)) {
       if (absent.HasAll(range)) return true;
     }
   } else {

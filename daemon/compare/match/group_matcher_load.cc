@@ -34,8 +34,7 @@ bool GroupMatcher::IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
   for (auto& [rank, last] : last_tokens) {
     if (closed.Has(rank)) ++last;
   }
-  for (const storage::RankRange& range :
-       layouts.RanksNeeded(group_number, ranks)) {
+  for (const RankRange& range : layouts.RanksNeeded(group_number, ranks)) {
     const auto begin = last_tokens.lower_bound(range.first);
     const auto end = last_tokens.upper_bound(range.last);
     if (std::distance(begin, end) != range.last - range.first + 1) return false;

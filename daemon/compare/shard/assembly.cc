@@ -12,14 +12,8 @@
 #include "protos/base/check.h"
 
 namespace msitd::compare {
-namespace {
 
 using storage::TensorInfo;
-
-// After this number of ranges, a list of ranks ends with "...".
-constexpr size_t kRangesShown = 8;
-
-}  // namespace
 
 LogicalTensor AssembleCopies(int32_t group_number, size_t rank_count,
                              std::vector<TensorInfo> copies) {
@@ -116,24 +110,7 @@ std::optional<int32_t> RankOfElement(const LogicalTensor& tensor,
 std::string AssemblyText(const Assembly& assembly) {
   return fmt::format("{} of rank{} {}", assembly.layout,
                      RanksOf(assembly).size() == 1 ? "" : "s",
-                     RanksText(RanksOf(assembly)));
-}
-
-std::string RanksText(std::span<const int32_t> ranks) {
-  return RanksText(storage::ToRanges(ranks));
-}
-
-std::string RanksText(std::span<const storage::RankRange> ranks) {
-  std::string out;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (i == kRangesShown) return out + ",...";
-    if (i > 0) out += ',';
-    out += fmt::format("{}", ranks[i].first);
-    if (ranks[i].last > ranks[i].first) {
-      out += fmt::format("-{}", ranks[i].last);
-    }
-  }
-  return out;
+                     RankSet::Of(RanksOf(assembly)).Text());
 }
 
 }  // namespace msitd::compare

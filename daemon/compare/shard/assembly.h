@@ -78,7 +78,7 @@ struct Assembly {
   std::string problem_text;
   // The ranks that lack a shard, if the problem is kShardsAmiss only because
   // shards are missing. At most kMissingRowsMax rows of the mesh are checked.
-  std::vector<storage::RankRange> missing;
+  std::vector<RankRange> missing;
   // For shards that should be copies: which rank differs from which other rank,
   // and how. Empty if all copies are equal.
   std::string difference;
@@ -177,10 +177,5 @@ std::optional<int32_t> RankOfElement(const LogicalTensor& tensor,
 
 // Returns text for messages, such as `concat(0) of ranks 0-3`.
 std::string AssemblyText(const Assembly& assembly);
-
-// Returns text such as `0-3,5` for ascending ranks. The text is cut off after a
-// few ranges.
-std::string RanksText(std::span<const int32_t> ranks);
-std::string RanksText(std::span<const storage::RankRange> ranks);
 
 }  // namespace msitd::compare

@@ -127,7 +127,7 @@ std::optional<Ways> ChooseWays(const LogicalTensor& golden,
 
 size_t MissingCount(const Assembly& assembly) {
   size_t out = 0;
-  for (const storage::RankRange& range : assembly.missing) {
+  for (const RankRange& range : assembly.missing) {
     out += static_cast<size_t>(range.last - range.first) + 1;
   }
   return out;
@@ -183,8 +183,7 @@ void Settle(const std::optional<Way>& way, LogicalTensor& tensor) {
 
 }  // namespace
 
-LogicalTensor AwaitFit(int32_t group_number,
-                       std::vector<storage::RankRange> missing,
+LogicalTensor AwaitFit(int32_t group_number, std::vector<RankRange> missing,
                        std::vector<TensorInfo> shards) {
   MSITD_CHECK(!shards.empty());
   Assembly out;

@@ -20,8 +20,7 @@ namespace msitd::compare {
 // Returns a tensor whose layout is not chosen yet. Until then, it has the
 // fields of its first shard. `shards` are at least one, ascending by rank;
 // `missing` are the ranks without a shard.
-LogicalTensor AwaitFit(int32_t group_number,
-                       std::vector<storage::RankRange> missing,
+LogicalTensor AwaitFit(int32_t group_number, std::vector<RankRange> missing,
                        std::vector<storage::TensorInfo> shards);
 
 // Chooses the layouts of two tensors that are compared, for those that await

@@ -12,8 +12,6 @@
 namespace msitd::compare {
 namespace {
 
-using storage::RankRange;
-
 constexpr int kDims = static_cast<int>(kDimsMax);
 
 absl::Status CheckKind(const v1::Layout& layout, const std::string& field) {

@@ -86,18 +86,18 @@ class LayoutRules {
   // Appends the group numbers of the consecutive ranks from `first` to `last`,
   // as ranges in any order.
   void AddGroupNumbersOf(int32_t first, int32_t last,
-                         std::vector<storage::RankRange>& out) const;
+                         std::vector<RankRange>& out) const;
 
   // Returns the ranks whose shards form the tensors with this rule and group
   // number, or nothing if there are no such ranks.
-  static std::optional<storage::RankRange> RanksNeeded(const Layout& rule,
-                                                       int32_t group_number,
-                                                       RankCount ranks);
+  static std::optional<RankRange> RanksNeeded(const Layout& rule,
+                                              int32_t group_number,
+                                              RankCount ranks);
 
   // Returns the ranks whose shards form the tensors with this group number, now
   // or later. The ranges may overlap.
-  std::vector<storage::RankRange> RanksNeeded(int32_t group_number,
-                                              RankCount ranks) const;
+  std::vector<RankRange> RanksNeeded(int32_t group_number,
+                                     RankCount ranks) const;
 
  private:
   // Only the last rule can match every tensor, because Create() refuses rules

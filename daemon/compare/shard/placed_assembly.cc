@@ -121,9 +121,9 @@ class Arrangement {
 };
 
 // Returns the ranks of the mesh that are not in `ranks`, which ascend.
-std::vector<storage::RankRange> MissingRanks(const Mesh& mesh,
-                                             std::span<const int32_t> ranks) {
-  std::vector<storage::RankRange> out;
+std::vector<RankRange> MissingRanks(const Mesh& mesh,
+                                    std::span<const int32_t> ranks) {
+  std::vector<RankRange> out;
   auto there = ranks.begin();
   size_t row_count = 0;
   for (int32_t i = 0; i < mesh.size() && row_count++ < kMissingRowsMax;
@@ -190,9 +190,9 @@ void Pick(int32_t rank, ShardJoiner& joiner) {
                });
   if (picked.empty()) {
     const std::span<const int32_t> ranks = joiner.ranks();
-    const std::string others =
-        fmt::format(", rank{} {} {}", ranks.size() == 1 ? "" : "s",
-                    RanksText(ranks), ranks.size() == 1 ? "has" : "have");
+    const std::string others = fmt::format(
+        ", rank{} {} {}", ranks.size() == 1 ? "" : "s",
+        RankSet::Of(ranks).Text(), ranks.size() == 1 ? "has" : "have");
     joiner.CheckMissing({{rank, rank}}, others);
     return;
   }

@@ -71,14 +71,14 @@ bool ShardJoiner::CheckOverlap() {
   return true;
 }
 
-bool ShardJoiner::CheckMissing(std::vector<storage::RankRange> missing,
+bool ShardJoiner::CheckMissing(std::vector<RankRange> missing,
                                std::string_view remark) {
   if (missing.empty()) return true;
   const bool is_one =
       missing.size() == 1 && missing.front().first == missing.front().last;
   std::string text =
       fmt::format("rank{} {} {} no such tensor{}", is_one ? "" : "s",
-                  RanksText(missing), is_one ? "has" : "have", remark);
+                  RankSet(missing).Text(), is_one ? "has" : "have", remark);
   out_.missing = std::move(missing);
   return Fail(Assembly::Problem::kShardsAmiss, std::move(text));
 }

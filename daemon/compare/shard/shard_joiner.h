@@ -36,7 +36,7 @@ class ShardJoiner {
   bool CheckOverlap();
   // Requires that `missing`, the ranks without a shard, is empty. `remark` is
   // appended to the text of the problem.
-  bool CheckMissing(std::vector<storage::RankRange> missing,
+  bool CheckMissing(std::vector<RankRange> missing,
                     std::string_view remark = "");
   // Requires that the shards have this dimension. Negative numbers count from
   // the last one.

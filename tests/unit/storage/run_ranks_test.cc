@@ -59,33 +59,33 @@ class RunRanksTest : public ::testing::Test {
 TEST_F(RunRanksTest, RanksOfTheWorldThatHaveNothingAreLacking) {
   Make(4, {2, 0});
   EXPECT_THAT(Find().held, ElementsAre(0, 2));
-  EXPECT_THAT(Find().lacking, ElementsAre(One(1), One(3)));
+  EXPECT_THAT(Find().lacking.ranges(), ElementsAre(One(1), One(3)));
 }
 
 TEST_F(RunRanksTest, WorldThatIsNotKnownLacksNothing) {
   Make(0, {5});
   EXPECT_THAT(Find().held, ElementsAre(5));
-  EXPECT_THAT(Find().lacking, IsEmpty());
+  EXPECT_THAT(Find().lacking.ranges(), IsEmpty());
 }
 
 TEST_F(RunRanksTest, OnlyThoseCountThatAreSelected) {
   Make(4, {0, 1});
   EXPECT_THAT(Find({3, 1, 99}).held, ElementsAre(1));
-  EXPECT_THAT(Find({3, 1, 99}).lacking, ElementsAre(One(3)));
+  EXPECT_THAT(Find({3, 1, 99}).lacking.ranges(), ElementsAre(One(3)));
 }
 
 TEST_F(RunRanksTest, RanksThatThePolicyLeavesOutAreNotLacking) {
   Make(4, {0});
   Ask({0, 2}, capture::Level::kSummary);
-  EXPECT_THAT(Find().lacking, ElementsAre(One(2)));
+  EXPECT_THAT(Find().lacking.ranges(), ElementsAre(One(2)));
   Ask({}, capture::Level::kOff);
-  EXPECT_THAT(Find().lacking, IsEmpty());
+  EXPECT_THAT(Find().lacking.ranges(), IsEmpty());
 }
 
 TEST_F(RunRanksTest, BelowThePolicyEverythingIsAskedFor) {
   Make(3, {0});
   Ask({0}, capture::Level::kFull, /*first_token=*/1);
-  EXPECT_THAT(Find().lacking, ElementsAre(RankRange{1, 2}));
+  EXPECT_THAT(Find().lacking.ranges(), ElementsAre(RankRange{1, 2}));
 }
 
 TEST_F(RunRanksTest, RankThatWasAskedForNothingHasCome) {
@@ -98,33 +98,33 @@ TEST_F(RunRanksTest, RankThatWasAskedForNothingHasCome) {
   // missing.
   coverage.filtered_count = 8;
   ASSERT_TRUE(store_.ReportCoverage("r", 2, 8, coverage).ok());
-  EXPECT_THAT(Find().lacking, ElementsAre(One(2)));
+  EXPECT_THAT(Find().lacking.ranges(), ElementsAre(One(2)));
 }
 
 TEST_F(RunRanksTest, RankThatStreamedAndSawNothingIsLacking) {
   Make(2, {0});
   ASSERT_TRUE(store_.ReportCoverage("r", 1, 7, StreamCoverage()).ok());
-  EXPECT_THAT(Find().lacking, ElementsAre(One(1)));
+  EXPECT_THAT(Find().lacking.ranges(), ElementsAre(One(1)));
   // The rank was asked to record everything, and has recorded nothing.
   Ask({}, capture::Level::kFull);
-  EXPECT_THAT(Find().lacking, ElementsAre(One(1)));
+  EXPECT_THAT(Find().lacking.ranges(), ElementsAre(One(1)));
   Ask({1}, capture::Level::kFull);
-  EXPECT_THAT(Find().lacking, ElementsAre(One(1)));
+  EXPECT_THAT(Find().lacking.ranges(), ElementsAre(One(1)));
   // Hooks do not pass on records that a policy excludes.
   Ask({}, capture::Level::kOff);
-  EXPECT_THAT(Find().lacking, IsEmpty());
+  EXPECT_THAT(Find().lacking.ranges(), IsEmpty());
   capture::Rule rule;
   rule.level = capture::Level::kFull;
   rule.tensors.op_patterns = {"layers.0.*"};
   const capture::Policies policies = {{1, 0, {rule}}};
   ASSERT_TRUE(store_.SetCapturePolicy("r", capture::Encode(policies)).ok());
-  EXPECT_THAT(Find().lacking, IsEmpty());
+  EXPECT_THAT(Find().lacking.ranges(), IsEmpty());
 }
 
 TEST_F(RunRanksTest, LargestWorldIsAFewRanges) {
   constexpr int32_t kWorldSize = 1 << 20;
   Make(kWorldSize, {0, 7});
-  EXPECT_THAT(Find().lacking,
+  EXPECT_THAT(Find().lacking.ranges(),
               ElementsAre(RankRange{1, 6}, RankRange{8, kWorldSize - 1}));
   // A rank that is excluded by name splits a range, and so does a rank that was
   // not asked to record.
@@ -138,7 +138,7 @@ TEST_F(RunRanksTest, LargestWorldIsAFewRanges) {
   coverage.seen_count = coverage.filtered_count = 9;
   ASSERT_TRUE(store_.ReportCoverage("r", 5, 7, coverage).ok());
   EXPECT_THAT(Find().held, ElementsAre(0, 5, 7));
-  EXPECT_THAT(Find().lacking,
+  EXPECT_THAT(Find().lacking.ranges(),
               ElementsAre(RankRange{1, 4}, One(6), RankRange{8, 99},
                           RankRange{101, kWorldSize - 1}));
 }

@@ -7,20 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "protos/base/rank_set_message.h"
+
 namespace msitd::ask {
 namespace {
 
 using ::testing::HasSubstr;
 
-RankSet Of(const std::vector<int32_t>& ranks) {
-  RankSet::Ranges ranges;
-  for (const int32_t rank : ranks) {
-    v1::RankRange& range = *ranges.Add();
-    range.set_first(rank);
-    range.set_last(rank);
-  }
-  return RankSet(ranges);
-}
+RankSet Of(const std::vector<int32_t>& ranks) { return RankSet::Of(ranks); }
 
 // Returns the ranks of a run that three nodes hold. A node with a negative rank
 // does not have the run.
@@ -46,7 +40,7 @@ class SplitComparisonTest : public ::testing::Test {
   }
 
   static std::string Required(const NodeComparisons& split, size_t node) {
-    return RankSet(split.requests[node]->comparison().golden_required_ranks())
+    return RankSetOf(split.requests[node]->comparison().golden_required_ranks())
         .Text();
   }
 
@@ -109,7 +103,7 @@ TEST_F(SplitComparisonTest, PairsOfRanksAreLeftToTheDaemons) {
   ASSERT_NE(split.requests[0], nullptr);
   EXPECT_EQ(Required(split, 0), "0");
   EXPECT_EQ(
-      RankSet(split.requests[0]->comparison().target_required_ranks()).Text(),
+      RankSetOf(split.requests[0]->comparison().target_required_ranks()).Text(),
       "1");
   EXPECT_EQ(split.requests[0]->comparison().filter().ranks_size(), 0);
 }

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "client/ask/fanout/merge.h"
-#include "client/ask/fanout/rank_set.h"
 #include "msitd/v1/merge_rule.pb.h"
+#include "protos/base/rank_set.h"
 
 namespace msitd::ask {
 namespace {
@@ -272,12 +272,7 @@ TEST(MergeComparisonsTest, ToleranceIsTheLoosestThatIsNeeded) {
             2);
 }
 
-RankSet Ranks(int32_t first, int32_t last) {
-  RankSet::Ranges ranges;
-  ranges.Add()->set_first(first);
-  ranges.Mutable(0)->set_last(last);
-  return RankSet(ranges);
-}
+RankSet Ranks(int32_t first, int32_t last) { return RankSet({{first, last}}); }
 
 TEST(MergeComparisonsTest, ARankThatTwoNodesHoldCountsOnce) {
   v1::Comparison a = OfRank(0);

@@ -8,12 +8,7 @@
 namespace msitd::ask {
 namespace {
 
-RankSet Ranks01() {
-  RankSet::Ranges ranges;
-  ranges.Add()->set_first(0);
-  ranges[0].set_last(1);
-  return RankSet(ranges);
-}
+RankSet Ranks01() { return RankSet({{0, 1}}); }
 
 v1::ListDigestsResponse Answer(uint64_t rank_0, uint64_t rank_1) {
   v1::ListDigestsResponse out;

@@ -211,22 +211,6 @@ TEST_P(PartialRowsTest, HintSaysTheSameWhicheverRanksAreAskedFor) {
   EXPECT_EQ(RowOf("op").layout_hint(), hint);
 }
 
-TEST(RankRangesTest, AreASet) {
-  const RankRanges ranks({{5, 6}, {0, 1}, {2, 2}, {6, 8}});
-  EXPECT_EQ(ranks.ranges(), (std::vector<storage::RankRange>{{0, 2}, {5, 8}}));
-  EXPECT_EQ(ranks.count(), 7);
-  EXPECT_TRUE(ranks.HasAll({5, 8}));
-  EXPECT_FALSE(ranks.HasAll({2, 5}));
-  EXPECT_FALSE(ranks.Has(9));
-  EXPECT_TRUE(ranks.HasAnyOf({2, 5}));
-  EXPECT_TRUE(ranks.HasAnyOf({3, 9}));
-  EXPECT_FALSE(ranks.HasAnyOf({3, 4}));
-  EXPECT_FALSE(ranks.HasAnyOf({9, 10}));
-  std::vector<storage::RankRange> part;
-  ranks.AddPartOf({1, 6}, part);
-  EXPECT_EQ(part, (std::vector<storage::RankRange>{{1, 2}, {5, 6}}));
-}
-
 // Partial results that a layout declares to be copies.
 TEST_P(PartialRowsTest, TermsThatAreTakenForCopiesSuggestASum) {
   SetWorlds(1, 2);
