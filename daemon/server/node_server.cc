@@ -13,8 +13,8 @@
 #include "daemon/access/method_rules.h"
 #include "daemon/archive/run_restorer.h"
 #include "daemon/config/command_line.h"
-#include "daemon/fleet/remote_source.h"
 #include "daemon/log/log.h"
+#include "daemon/peers/remote_source.h"
 #include "daemon/server/diagnostics.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/metrics_listener.h"
@@ -49,8 +49,8 @@ int ReductionThreads(const config::DaemonConfig& config) {
   return static_cast<int>((config.query_threads + 1) / 2);
 }
 
-fleet::PeerOptions ToPeerOptions(const config::DaemonConfig& config) {
-  fleet::PeerOptions out;
+peers::PeerOptions ToPeerOptions(const config::DaemonConfig& config) {
+  peers::PeerOptions out;
   out.ca_file = config.peer_ca_file;
   out.certificate_file = config.peer_certificate_file;
   out.key_file = config.peer_key_file;
@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<storage::ArchivePlaces>> OpenArchives(
 std::vector<std::unique_ptr<storage::RunSource>> MakeSources(
     const config::DaemonConfig& config, storage::ArchivePlaces& archives) {
   std::vector<std::unique_ptr<storage::RunSource>> out;
-  out.push_back(std::make_unique<fleet::RemoteSource>(config.peers,
+  out.push_back(std::make_unique<peers::RemoteSource>(config.peers,
                                                       ToPeerOptions(config)));
   out.push_back(std::make_unique<storage::ArchiveSource>(archives));
   return out;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "daemon/fleet/remote_source.h"
+#include "daemon/peers/remote_source.h"
 #include "daemon/query/group_digest.h"
 #include "daemon/server/node_server.h"
 #include "protos/base/check.h"
@@ -55,7 +55,7 @@ struct Node {
   config::DaemonConfig config;
   std::unique_ptr<storage::Store> store;
   std::unique_ptr<server::NodeServer> server;
-  std::unique_ptr<fleet::RemoteSource> source;
+  std::unique_ptr<peers::RemoteSource> source;
   std::unique_ptr<storage::RunReader> local;
   std::unique_ptr<storage::RunReader> far;
 
@@ -80,8 +80,8 @@ struct Node {
     MSITD_CHECK(started.ok());
     server = *std::move(started);
     const std::string endpoint = server->endpoints()[0];
-    source = std::make_unique<fleet::RemoteSource>(
-        std::vector<std::string>{endpoint}, fleet::PeerOptions());
+    source = std::make_unique<peers::RemoteSource>(
+        std::vector<std::string>{endpoint}, peers::PeerOptions());
     auto here = store->readers().OpenRun("r");
     MSITD_CHECK(here.ok());
     local = *std::move(here);

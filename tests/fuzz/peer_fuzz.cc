@@ -3,12 +3,12 @@
 // The peer is not trusted.
 #include <google/protobuf/stubs/logging.h>
 
-#include "daemon/fleet/equal_groups.h"
-#include "daemon/fleet/run_messages.h"
+#include "daemon/peers/equal_groups.h"
+#include "daemon/peers/run_messages.h"
 #include "protos/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 void UseDescription(const v1::DescribeRunResponse& message) {
@@ -60,7 +60,7 @@ void UseDigests(const v1::ListDigestsResponse& message) {
 }
 
 }  // namespace
-}  // namespace msitd::fleet
+}  // namespace msitd::peers
 
 namespace msitd::fuzz {
 
@@ -102,12 +102,12 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       google::protobuf::SetLogHandler(nullptr);
   const int bytes = static_cast<int>(size);
   msitd::v1::DescribeRunResponse run;
-  if (run.ParseFromArray(data, bytes)) msitd::fleet::UseDescription(run);
+  if (run.ParseFromArray(data, bytes)) msitd::peers::UseDescription(run);
   msitd::v1::ListCoordinatesResponse coordinates;
   if (coordinates.ParseFromArray(data, bytes)) {
-    msitd::fleet::UseCoordinates(coordinates);
+    msitd::peers::UseCoordinates(coordinates);
   }
   msitd::v1::ListDigestsResponse digests;
-  if (digests.ParseFromArray(data, bytes)) msitd::fleet::UseDigests(digests);
+  if (digests.ParseFromArray(data, bytes)) msitd::peers::UseDigests(digests);
   return 0;
 }

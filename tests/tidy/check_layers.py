@@ -352,7 +352,7 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, *RPC),
     ),
-    "daemon/fleet": Module(
+    "daemon/peers": Module(
         (
             *PROTOS,
             *STORAGE_FACE,
@@ -377,7 +377,7 @@ MODULES: dict[str, Module] = {
             "daemon/ingest",
             "daemon/shm",
             "daemon/remote",
-            "daemon/fleet",
+            "daemon/peers",
             "daemon/compare/job",
             "daemon/archive",
             "storage/archive",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/remote_run_reader.h"
+#include "daemon/peers/remote_run_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,15 +13,15 @@
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
-#include "tests/unit/daemon/fleet/fleet_fixture.h"
+#include "tests/unit/daemon/peers/peers_fixture.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class RemoteRunReaderTest : public FleetFixture {};
+class RemoteRunReaderTest : public PeersFixture {};
 
 TEST_P(RemoteRunReaderTest, KnowsWhatTheStoreKnows) {
   Record(*store_, "run");
@@ -343,4 +343,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, RemoteRunReaderTest,
                          testing::StoreName);
 
 }  // namespace
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

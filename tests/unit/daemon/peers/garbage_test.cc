@@ -9,14 +9,14 @@
 #include <functional>
 #include <thread>
 
-#include "daemon/fleet/remote_run_reader.h"
+#include "daemon/peers/remote_run_reader.h"
 #include "daemon/service/call/status_mapping.h"
 #include "msitd/v1/run_reader_service.grpc.pb.h"
 #include "protos/status/status.h"
 #include "storage/batch/entry_batch.h"
-#include "tests/unit/daemon/fleet/fleet_fixture.h"
+#include "tests/unit/daemon/peers/peers_fixture.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 using ::testing::AllOf;
@@ -109,10 +109,10 @@ class WrongPeer final : public v1::RunReaderService::Service {
 
 const grpc::Status kDown(grpc::StatusCode::UNAVAILABLE, "going down");
 
-class GarbageTest : public FleetFixture {
+class GarbageTest : public PeersFixture {
  protected:
   void SetUp() override {
-    FleetFixture::SetUp();
+    PeersFixture::SetUp();
     Record(*store_, "run");
     peer_ = std::make_unique<WrongPeer>(channel_,
                                         "unix:" + (directory_ / "wrong.sock"));
@@ -514,4 +514,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, GarbageTest,
                          testing::StoreName);
 
 }  // namespace
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

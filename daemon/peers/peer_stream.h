@@ -14,11 +14,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer.h"
+#include "daemon/peers/peer.h"
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // Reads the messages of a server-streaming call, a few messages ahead of the
 // caller. Destroying the object cancels the call without waiting for it.
@@ -162,4 +162,4 @@ class PeerStream {
   const std::shared_ptr<Call> call_;
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

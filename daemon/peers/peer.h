@@ -11,13 +11,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer_channels.h"
+#include "daemon/peers/peer_channels.h"
 #include "msitd/v1/run_reader_service.grpc.pb.h"
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 #include "storage/face/run_reader.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // Another daemon, from which a run is read. After the peer has failed once, all
 // later calls fail as well, because a comparison that has lost one side must
@@ -106,4 +106,4 @@ class Retries {
   std::chrono::milliseconds pause_{};
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/peer_stream.h"
+#include "daemon/peers/peer_stream.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 using ::testing::IsNull;
@@ -34,4 +34,4 @@ TEST(PeerStreamTest, ThePeerGoesAfterItsCalls) {
 }
 
 }  // namespace
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

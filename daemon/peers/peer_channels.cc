@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/peer_channels.h"
+#include "daemon/peers/peer_channels.h"
 
 #include <fmt/format.h>
 #include <grpcpp/channel.h>
@@ -19,7 +19,7 @@
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 // Large enough for the largest batch of entries and for every other message.
@@ -126,4 +126,4 @@ absl::StatusOr<PeerChannels::Lent> PeerChannels::Lend(
   return out;
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

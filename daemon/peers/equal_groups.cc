@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/equal_groups.h"
+#include "daemon/peers/equal_groups.h"
 
 #include <algorithm>
 #include <tuple>
@@ -8,7 +8,7 @@
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 absl::Status TooMany() {
@@ -177,4 +177,4 @@ std::vector<EqualGroups::Piece> EqualGroups::Cut(
   return out;
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/peer_channels.h"
+#include "daemon/peers/peer_channels.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "protos/status/status.h"
 #include "tests/support/temp_dir.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 constexpr char kEndpoint[] = "unix:/nobody/listens";
@@ -73,4 +73,4 @@ TEST(PeerChannelsTest, ANewOneHasTheFilesAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/daemon/fleet/fleet_fixture.h"
+#include "tests/unit/daemon/peers/peers_fixture.h"
 
 #include <utility>
 
@@ -8,7 +8,7 @@
 #include "protos/status/status.h"
 #include "storage/batch/entry_batch.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 std::string EntriesOf(storage::RunReader& run, const Selector& selector,
                       bool with_places) {
@@ -56,7 +56,7 @@ Selector Everything() {
   return out;
 }
 
-void FleetFixture::Record(storage::Store& store, const std::string& run,
+void PeersFixture::Record(storage::Store& store, const std::string& run,
                           uint32_t seed, bool seals) {
   ASSERT_TRUE(store.runs().CreateRun({run, 3, {{"model", "m"}}}).ok());
   for (int32_t rank = 0; rank < 2; ++rank) {
@@ -94,4 +94,4 @@ void FleetFixture::Record(storage::Store& store, const std::string& run,
   ASSERT_TRUE(store.runs().SealRun(run).ok());
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/remote_scan.h"
+#include "daemon/peers/remote_scan.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/fleet/run_messages.h"
+#include "daemon/peers/run_messages.h"
 #include "protos/status/status.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 // Positions of peers are short; longer ones are invalid.
@@ -194,4 +194,4 @@ std::string RemoteScan::ProblemOf(const storage::TensorInfo& entry) {
   return "";
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -13,7 +13,7 @@
 #include "protos/base/selector.h"
 #include "storage/face/types.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // Further groups of a run are not compared.
 inline constexpr size_t kComparedGroupsMax = size_t{1} << 24;
@@ -84,4 +84,4 @@ class EqualGroups {
   size_t equal_count_ = 0;
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/remote_parts.h"
+#include "daemon/peers/remote_parts.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 // Number of queued messages, each as large as a whole part at most.
@@ -239,4 +239,4 @@ absl::Status RemoteParts::Take(const v1::ReadPartsResponse::Part& from) {
   return absl::OkStatus();
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/twin_reader.h"
+#include "daemon/peers/twin_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "daemon/fleet/equal_groups.h"
-#include "daemon/fleet/remote_run_reader.h"
+#include "daemon/peers/equal_groups.h"
+#include "daemon/peers/remote_run_reader.h"
 #include "protos/status/status.h"
 #include "storage/env/env.h"
-#include "tests/unit/daemon/fleet/fleet_fixture.h"
+#include "tests/unit/daemon/peers/peers_fixture.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 using ::testing::ElementsAre;
@@ -78,10 +78,10 @@ TEST(EqualGroupsTest, RefuseWhatIsOutOfOrder) {
       absl::IsDataLoss(groups.Add(Group(1, 4, 1, std::string(99, 'd')))));
 }
 
-class TwinReaderTest : public FleetFixture {
+class TwinReaderTest : public PeersFixture {
  protected:
   void SetUp() override {
-    FleetFixture::SetUp();
+    PeersFixture::SetUp();
     // Its names have other numbers, and its run has another name.
     Record(*near_, "before", 3);
     Record(*near_, "target", 2);
@@ -209,4 +209,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, TwinReaderTest,
                          testing::StoreName);
 
 }  // namespace
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

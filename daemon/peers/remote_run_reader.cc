@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/remote_run_reader.h"
+#include "daemon/peers/remote_run_reader.h"
 
 #include <fmt/format.h>
 
@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "daemon/fleet/peer.h"
-#include "daemon/fleet/peer_stream.h"
-#include "daemon/fleet/remote_parts.h"
-#include "daemon/fleet/remote_scan.h"
-#include "daemon/fleet/run_messages.h"
+#include "daemon/peers/peer.h"
+#include "daemon/peers/peer_stream.h"
+#include "daemon/peers/remote_parts.h"
+#include "daemon/peers/remote_scan.h"
+#include "daemon/peers/run_messages.h"
 #include "msitd/v1/run_reader_service.pb.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
@@ -24,7 +24,7 @@
 #include "protos/status/status.h"
 #include "storage/batch/entry_batch.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 using DigestStream =
@@ -207,7 +207,7 @@ class RemoteRunReader final : public storage::RunReader {
                                          buffer);
   }
 
-  // See fleet::ReadDigests.
+  // See peers::ReadDigests.
   absl::Status ReadDigests(const Selector& selector, storage::StopCheck stop,
                            const TakeDigest& take) {
     for (const v1::TensorFilter& filter : ToFilters(selector)) {
@@ -378,4 +378,4 @@ absl::StatusOr<RemoteRunReaderParts> OpenRemoteRun(std::shared_ptr<Peer> peer,
   return out;
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

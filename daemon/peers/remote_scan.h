@@ -11,14 +11,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer.h"
-#include "daemon/fleet/peer_stream.h"
+#include "daemon/peers/peer.h"
+#include "daemon/peers/peer_stream.h"
 #include "msitd/v1/run_reader_service.pb.h"
 #include "protos/base/selector.h"
 #include "storage/batch/entry_batch.h"
 #include "storage/face/run_reader.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // Files that contain parts of a peer have numbers below this one.
 inline constexpr uint64_t kPeerFileEnd = uint64_t{1} << 63;
@@ -85,4 +85,4 @@ class RemoteScan final : public storage::TensorScan {
   std::string last_op_;
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -10,15 +10,15 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer.h"
-#include "daemon/fleet/peer_stream.h"
-#include "daemon/fleet/remote_scan.h"
+#include "daemon/peers/peer.h"
+#include "daemon/peers/peer_stream.h"
+#include "daemon/peers/remote_scan.h"
 #include "msitd/v1/run_reader_service.pb.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/mutex.h"
 #include "storage/face/run_reader.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // A request to a peer: the bytes of a part, or those elements of a sample that
 // lie in the part.
@@ -72,4 +72,4 @@ class RemoteParts final : public storage::PartBatch {
   size_t asked_end_ ABSL_GUARDED_BY(mu_) = 0;  // Of the current stream.
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -10,7 +10,7 @@
 #include "daemon/query/group_digest.h"
 #include "storage/face/run_reader.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // Passes the digests of a run that match the ranks, devices and tokens of a
 // selector to `take`, in primary order, until `take` returns an error. Calls
@@ -42,4 +42,4 @@ std::unique_ptr<storage::RunReader> MakeTwinReader(
     std::unique_ptr<storage::RunReader> run, ReadDigests read_digests,
     storage::RunReader& local);
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

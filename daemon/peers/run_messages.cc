@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/run_messages.h"
+#include "daemon/peers/run_messages.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "protos/base/stream_coverage.h"
 #include "protos/status/status.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 template <typename... Args>
@@ -188,4 +188,4 @@ std::vector<v1::TensorFilter> ToFilters(const Selector& selector) {
   return out;
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

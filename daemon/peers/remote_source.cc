@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/remote_source.h"
+#include "daemon/peers/remote_source.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "daemon/fleet/peer.h"
-#include "daemon/fleet/remote_run_reader.h"
-#include "daemon/fleet/twin_reader.h"
+#include "daemon/peers/peer.h"
+#include "daemon/peers/remote_run_reader.h"
+#include "daemon/peers/twin_reader.h"
 #include "protos/status/status.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 bool RemoteSource::Takes(std::string_view source) const {
   // Any other source with slashes is a URL.
@@ -55,4 +55,4 @@ absl::StatusOr<std::unique_ptr<storage::RunReader>> RemoteSource::OpenBeside(
                         beside);
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

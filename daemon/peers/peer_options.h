@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // How to connect to peers.
 struct PeerOptions {
@@ -19,4 +19,4 @@ struct PeerOptions {
   std::chrono::milliseconds timeout{10'000};
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

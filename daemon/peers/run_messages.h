@@ -13,7 +13,7 @@
 
 // Conversion and validation of messages to and from peers that describe runs.
 // Errors are DATA_LOSS with a short message.
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // Runs with more coordinates are refused.
 inline constexpr size_t kRemoteCoordinatesMax = size_t{1} << 24;
@@ -36,4 +36,4 @@ absl::Status AddCoordinates(const v1::ListCoordinatesResponse& message,
 // omitted from the filters.
 std::vector<v1::TensorFilter> ToFilters(const Selector& selector);
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "daemon/fleet/twin_reader.h"
+#include "daemon/peers/twin_reader.h"
 #include "storage/face/run_reader.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 class Peer;
 
@@ -26,4 +26,4 @@ struct RemoteRunReaderParts {
 absl::StatusOr<RemoteRunReaderParts> OpenRemoteRun(std::shared_ptr<Peer> peer,
                                                    std::string_view run);
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/fleet/remote_source.h"
+#include "daemon/peers/remote_source.h"
 #include "tests/support/test_chunk.h"
 #include "tests/unit/daemon/service/service_fixture.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // Returns all entries that the selector matches, in their wire format. `run` is
 // omitted. If `with_places` is false, places, stacks and originals are omitted
@@ -28,10 +28,10 @@ Selector Everything();
 
 // A node in this process. A RemoteSource of another node reads its runs. The
 // store is also accessible directly.
-class FleetFixture : public service::ServiceFixture,
+class PeersFixture : public service::ServiceFixture,
                      public ::testing::WithParamInterface<testing::StoreKind> {
  protected:
-  FleetFixture() : ServiceFixture(GetParam()) {}
+  PeersFixture() : ServiceFixture(GetParam()) {}
 
   std::string endpoint() const { return node_->endpoints()[0]; }
 
@@ -60,4 +60,4 @@ class FleetFixture : public service::ServiceFixture,
   std::unique_ptr<RemoteSource> source_;
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

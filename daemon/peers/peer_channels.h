@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer_options.h"
+#include "daemon/peers/peer_options.h"
 #include "protos/base/summary.h"
 #include "protos/status/mutex.h"
 
@@ -18,7 +18,7 @@ namespace grpc {
 class Channel;
 }  // namespace grpc
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 // A connection to another daemon. Thread-safe.
 class PeerChannel {
@@ -75,4 +75,4 @@ class PeerChannels {
   std::map<std::string, std::vector<Kept>> kept_ ABSL_GUARDED_BY(mu_);
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

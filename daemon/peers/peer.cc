@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/peer.h"
+#include "daemon/peers/peer.h"
 
 #include <fmt/format.h>
 #include <grpcpp/channel.h>
@@ -11,7 +11,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 // Pause between attempts of a call.
@@ -142,4 +142,4 @@ absl::Status Retries::Await(const absl::Status& error,
   return peer_.Check();
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/fleet/peer_channels.h"
-#include "daemon/fleet/peer_options.h"
+#include "daemon/peers/peer_channels.h"
+#include "daemon/peers/peer_options.h"
 #include "storage/face/run_reader.h"
 #include "storage/run_sources.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 
 struct RemoteRunReaderParts;
 
@@ -51,4 +51,4 @@ class RemoteSource final : public storage::RunSource {
   PeerChannels channels_;
 };
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/fleet/twin_reader.h"
+#include "daemon/peers/twin_reader.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "daemon/fleet/equal_groups.h"
-#include "daemon/fleet/remote_scan.h"
+#include "daemon/peers/equal_groups.h"
+#include "daemon/peers/remote_scan.h"
 #include "protos/base/check.h"
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 
-namespace msitd::fleet {
+namespace msitd::peers {
 namespace {
 
 bool IsLocal(const storage::PartInfo& part) {
@@ -416,4 +416,4 @@ std::unique_ptr<storage::RunReader> MakeTwinReader(
                                       local);
 }
 
-}  // namespace msitd::fleet
+}  // namespace msitd::peers
