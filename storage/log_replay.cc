@@ -92,7 +92,7 @@ absl::Status LogReplay::Add(const SegmentFile& file) {
   MSITD_RETURN_IF_ERROR(reader->Sync());
   torn_streams_.clear();
   const uint64_t number = ToNumber(file.id);
-  SegmentScanner::Place place;
+  SegmentScanner::ScanRange place;
   place.store_id = index_.store_id();
   place.segment = file.id;
   place.begin_bytes = number == start_.segment_id

@@ -73,7 +73,7 @@ class WholeIndexCheck {
     const uint64_t number = ToNumber(file.id);
     MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> reader,
                            env_.OpenForRead(file.path, /*direct=*/false));
-    SegmentScanner::Place place;
+    SegmentScanner::ScanRange place;
     place.store_id = index_.store_id();
     place.segment = file.id;
     place.end_bytes = file.size_bytes;

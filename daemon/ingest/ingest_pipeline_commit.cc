@@ -240,13 +240,13 @@ void IngestPipeline::AppendRound(Round& round) {
 // A single run that is sealed or deleted fails the Append of the whole group.
 // Appends each run separately, so that the other runs are not affected.
 void IngestPipeline::AppendByRun(Round& round) {
-  struct Part {
+  struct RunItems {
     std::vector<Item*> items;
     std::vector<absl::Status*> results;
   };
-  std::map<std::string_view, Part> parts;
+  std::map<std::string_view, RunItems> parts;
   for (size_t i = 0; i < round.commits.size(); ++i) {
-    Part& part = parts[round.commits[i].stream->spec.run];
+    RunItems& part = parts[round.commits[i].stream->spec.run];
     part.items.push_back(&round.commits[i]);
     part.results.push_back(&round.results[i]);
   }

@@ -217,7 +217,7 @@ std::span<const std::byte> Chunk::GatherSamples(AlignedBuffer& buffer) {
   FramePayload samples(header());
   for (RecordDescriptor& record : records()) {
     const uint64_t end = samples.end();
-    const FramePayload::Place place = samples.Next(record);
+    const FramePayload::RecordBytes place = samples.Next(record);
     std::fill_n(out.begin() + end, place.offset - end, std::byte{0});
     const std::span<std::byte> sample = out.subspan(place.offset, place.bytes);
     GatherSample(SampleOf(record), PayloadOf(record), sample);

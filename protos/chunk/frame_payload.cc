@@ -13,8 +13,8 @@ SampleSlice SampleOf(const RecordDescriptor& record) {
                                     .offset = record.part_offset});
 }
 
-FramePayload::Place FramePayload::Next(const RecordDescriptor& record) {
-  Place place;
+FramePayload::RecordBytes FramePayload::Next(const RecordDescriptor& record) {
+  RecordBytes place;
   switch (kept_) {
     case Kept::kAll:
       place = {record.payload_offset, record.payload_bytes};

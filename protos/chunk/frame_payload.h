@@ -27,14 +27,14 @@ class FramePayload {
  public:
   explicit FramePayload(const ChunkHeader& header) : kept_(KeptOf(header)) {}
 
-  struct Place {
+  struct RecordBytes {
     uint64_t offset = 0;  // Relative to the start of the frame's payload.
     uint64_t bytes = 0;
   };
 
   // Returns the location of the next record. Must be called with each record of
   // the chunk, in order.
-  Place Next(const RecordDescriptor& record);
+  RecordBytes Next(const RecordDescriptor& record);
 
   // End of the bytes of the last record.
   uint64_t end() const { return end_; }

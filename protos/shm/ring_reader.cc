@@ -128,11 +128,11 @@ std::vector<std::span<const std::byte>> RingReader::Drafts() const {
   if (header().draft_state.load(std::memory_order_acquire) != kDraftsKept) {
     return {};
   }
-  struct Found {
+  struct FoundPiece {
     uint64_t number;
     std::span<const std::byte> piece;
   };
-  std::vector<Found> found;
+  std::vector<FoundPiece> found;
   const std::span<const std::byte> arena = arena_->bytes();
   for (uint64_t at = 0; chunk::kPieceBytes <= arena.size() - at;
        at += chunk::kPieceBytes) {
@@ -147,10 +147,12 @@ std::vector<std::span<const std::byte>> RingReader::Drafts() const {
     if (number != 0 && !was_taken) found.push_back({number, piece});
   }
   std::sort(found.begin(), found.end(),
-            [](const Found& a, const Found& b) { return a.number < b.number; });
+            [](const FoundPiece& a, const FoundPiece& b) {
+              return a.number < b.number;
+            });
   std::vector<std::span<const std::byte>> pieces;
   pieces.reserve(found.size());
-  for (const Found& one : found) pieces.push_back(one.piece);
+  for (const FoundPiece& one : found) pieces.push_back(one.piece);
   return pieces;
 }
 

@@ -74,7 +74,7 @@ class PackReader::Batch final : public PartBatch {
     MSITD_RETURN_IF_ERROR(FindPackPlace(part, place));
     if (part.bytes == 0) return std::span<const std::byte>();
     if (part.bytes > kPartBytes) return reader_.Corrupt(place, part.bytes);
-    const Place& at = places_[index];
+    const ReadPlace& at = places_[index];
     job_->Await(at.read);
     MSITD_RETURN_IF_ERROR(statuses_[at.read]);
     const std::span<const std::byte> bytes =
@@ -86,7 +86,7 @@ class PackReader::Batch final : public PartBatch {
   }
 
  private:
-  struct Place {
+  struct ReadPlace {
     size_t read = 0;
     uint64_t offset = 0;  // In the memory.
   };
@@ -170,7 +170,7 @@ class PackReader::Batch final : public PartBatch {
       now[i] = reads.size();
       reads.push_back(reads_[i]);
     }
-    for (Place& place : places_) {
+    for (ReadPlace& place : places_) {
       if (!now.empty()) place.read = now[place.read];
     }
     reads_ = std::move(reads);
@@ -184,7 +184,7 @@ class PackReader::Batch final : public PartBatch {
 
   PackReader& reader_;
   const std::span<const PartInfo> parts_;
-  std::vector<Place> places_;
+  std::vector<ReadPlace> places_;
   std::vector<Request> reads_;
   std::span<std::byte> memory_;
   // Status of each read; valid after job_ has completed it.

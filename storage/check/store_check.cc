@@ -70,7 +70,7 @@ class StoreCheck {
   // `place` is the location of the record, or of its sample, in payload_.
   absl::Status CheckRecord(const SegmentFile& segment, const FoundFrame& frame,
                            const chunk::RecordDescriptor& record,
-                           const chunk::FramePayload::Place& place);
+                           const chunk::FramePayload::RecordBytes& place);
   // True if the producer may have received the acknowledgment of the frame.
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
                                       const RunBrief& run);
@@ -85,7 +85,7 @@ class StoreCheck {
     return std::binary_search(sound_.begin(), sound_.end(), fingerprint);
   }
   // Location of a problem. `run` is 0 for a problem of the file itself.
-  struct Place {
+  struct ProblemPlace {
     SegmentId segment{};
     RunId run{};
     uint64_t offset = 0;
@@ -95,13 +95,13 @@ class StoreCheck {
   };
   // Returns the location of the bytes if they are shared with a later record.
   static absl::StatusOr<std::optional<BytePlace>> FindShared(
-      StoreView& store, const Place& place);
+      StoreView& store, const ProblemPlace& place);
   // True if, according to a later view of a live store, the bytes at a location
   // of a run need not exist.
-  static bool HasGone(StoreView& later, const Place& place);
+  static bool HasGone(StoreView& later, const ProblemPlace& place);
   // True if, in a later view, the bytes are shared and intact, or no longer
   // exist.
-  absl::StatusOr<bool> AreShared(StoreView& later, const Place& place);
+  absl::StatusOr<bool> AreShared(StoreView& later, const ProblemPlace& place);
   // A frame whose bytes do not match their hash, and its stream.
   struct BadFrame {
     StreamKey stream;
@@ -110,11 +110,11 @@ class StoreCheck {
     bool operator==(const BadFrame& other) const = default;
   };
   struct Suspicion {
-    Place place;
+    ProblemPlace place;
     StoreProblem problem;
     std::optional<BadFrame> frame;
   };
-  void Report(std::string file, Place place, std::string what,
+  void Report(std::string file, ProblemPlace place, std::string what,
               StoreProblem::Cause cause = StoreProblem::Cause::kOther,
               std::optional<BadFrame> frame = std::nullopt);
   void Count(const Suspicion& found);
@@ -141,7 +141,7 @@ class StoreCheck {
   std::vector<Suspicion> suspected_;
 };
 
-void StoreCheck::Report(std::string file, Place place, std::string what,
+void StoreCheck::Report(std::string file, ProblemPlace place, std::string what,
                         StoreProblem::Cause cause,
                         std::optional<BadFrame> frame) {
   Suspicion found{place,
@@ -179,7 +179,7 @@ void StoreCheck::ListMismatches() {
 }
 
 absl::StatusOr<std::optional<BytePlace>> StoreCheck::FindShared(
-    StoreView& store, const Place& place) {
+    StoreView& store, const ProblemPlace& place) {
   MSITD_ASSIGN_OR_RETURN(
       std::optional<BytePlace> found,
       store.index().shared().Find({place.run, place.hash, place.bytes}));
@@ -190,14 +190,14 @@ absl::StatusOr<std::optional<BytePlace>> StoreCheck::FindShared(
   return found;
 }
 
-bool StoreCheck::HasGone(StoreView& later, const Place& place) {
+bool StoreCheck::HasGone(StoreView& later, const ProblemPlace& place) {
   return !later.index().runs().BriefById(place.run).ok() ||
          later.index().expiry().IsExpired(place.segment, place.run,
                                           place.offset);
 }
 
 absl::StatusOr<bool> StoreCheck::AreShared(StoreView& later,
-                                           const Place& place) {
+                                           const ProblemPlace& place) {
   if (place.bytes == 0) return false;
   PartInfo part{.place = {ToNumber(place.segment), place.offset},
                 .bytes = place.bytes,
@@ -231,7 +231,7 @@ absl::Status StoreCheck::ReportLasting() {
     segments.insert(ToNumber(file.id));
   }
   for (const Suspicion& suspicion : suspected_) {
-    const Place& place = suspicion.place;
+    const ProblemPlace& place = suspicion.place;
     const bool is_of_run = place.run != RunId{};
     const bool has_gone = is_of_run
                               ? HasGone(now, place)
@@ -261,10 +261,10 @@ absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
   return chunk.header().chunk_sequence < count;
 }
 
-absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
-                                     const FoundFrame& frame,
-                                     const chunk::RecordDescriptor& record,
-                                     const chunk::FramePayload::Place& place) {
+absl::Status StoreCheck::CheckRecord(
+    const SegmentFile& segment, const FoundFrame& frame,
+    const chunk::RecordDescriptor& record,
+    const chunk::FramePayload::RecordBytes& place) {
   const chunk::Chunk& chunk = frame.chunk;
   const uint64_t number = ToNumber(segment.id);
   const uint64_t offset = frame.offset + chunk.head().size() + place.offset;
@@ -302,8 +302,9 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
   const bool is_referenced = entry.has_value() && entry->segment_id == number &&
                              entry->offset == offset;
   if (is_referenced && !is_sound) {
-    const Place where{segment.id, run->id, offset,
-                      chunk.keeps_payload() ? place.bytes : 0, record.hash};
+    const ProblemPlace where{segment.id, run->id, offset,
+                             chunk.keeps_payload() ? place.bytes : 0,
+                             record.hash};
     if (chunk.keeps_payload()) {
       MSITD_ASSIGN_OR_RETURN(const auto shared, FindShared(store_, where));
       if (shared.has_value()) {
@@ -430,7 +431,7 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
   if (reported_.contains(fingerprint) || IsSound(fingerprint)) {
     return absl::OkStatus();
   }
-  const Place place{
+  const ProblemPlace place{
       segment, run, value.offset,
       value.has_bytes ? PartBytes(value.tensor_bytes, entry.key.part) : 0,
       value.hash};

@@ -94,7 +94,7 @@ std::string StoreView::segment_directory() const {
 
 absl::StatusOr<SegmentWalk> StoreView::Walk(const SegmentFile& segment,
                                             File& file) {
-  SegmentScanner::Place place;
+  SegmentScanner::ScanRange place;
   place.store_id = index_->store_id();
   place.segment = segment.id;
   place.end_bytes = segment.size_bytes;

@@ -78,7 +78,7 @@ bool StampIfAlike(const Original& original, chunk::Chunk& chunk,
 // kept, as in the index.
 class AliasResolver::Records {
  public:
-  struct Found {
+  struct FoundRecord {
     const Frame* frame = nullptr;
     const chunk::RecordDescriptor* record = nullptr;
     BytePlace place;
@@ -91,11 +91,12 @@ class AliasResolver::Records {
         Key{static_cast<uint64_t>(frame.run), chunk.header().rank, record.token,
             record.part_offset, record.call, record.io, chunk.Text(record.op),
             chunk.Text(record.index), chunk.Text(record.device)},
-        Found{&frame, &record, place});
+        FoundRecord{&frame, &record, place});
   }
 
-  const Found* Find(const Frame& frame, const chunk::RecordDescriptor& alias,
-                    const chunk::RecordExtra& extra) const {
+  const FoundRecord* Find(const Frame& frame,
+                          const chunk::RecordDescriptor& alias,
+                          const chunk::RecordExtra& extra) const {
     const chunk::Chunk& chunk = *frame.chunk;
     const auto it = records_.find(
         Key{static_cast<uint64_t>(frame.run), chunk.header().rank, alias.token,
@@ -109,7 +110,7 @@ class AliasResolver::Records {
   using Key = std::tuple<uint64_t, int32_t, int64_t, uint64_t, int32_t, uint8_t,
                          std::string_view, std::string_view, std::string_view>;
 
-  std::map<Key, Found> records_;
+  std::map<Key, FoundRecord> records_;
 };
 
 absl::Status AliasResolver::Resolve() {
@@ -144,7 +145,7 @@ absl::Status AliasResolver::ResolveOne(const Records& records,
                                        const chunk::RecordExtra& extra,
                                        chunk::RecordDescriptor& alias) {
   Unresolve(alias);
-  const Records::Found* found = records.Find(frame, alias, extra);
+  const Records::FoundRecord* found = records.Find(frame, alias, extra);
   if (found == nullptr) {
     return FindStored(frame.run, *frame.chunk, extra, alias);
   }

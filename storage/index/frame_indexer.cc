@@ -31,7 +31,7 @@ struct Pending {
   const IndexedFrame* frame;
   const chunk::RecordDescriptor* record;
   // Location of the record, or of its sample, in the frame's payload.
-  chunk::FramePayload::Place place;
+  chunk::FramePayload::RecordBytes place;
   // Numbers of names, or 0.
   uint32_t placement = 0;
   uint32_t stack = 0;
@@ -68,7 +68,7 @@ absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
   key.run = static_cast<uint32_t>(frame.run);
   key.rank = static_cast<uint32_t>(chunk.header().rank);
   for (const chunk::RecordDescriptor& record : chunk.records()) {
-    const chunk::FramePayload::Place place = payload.Next(record);
+    const chunk::FramePayload::RecordBytes place = payload.Next(record);
     const chunk::RecordExtra extra = chunk.ExtraOf(record);
     if (extra.is_alias() && record.bytes_segment_id == 0) {
       dangling.push_back({&frame, record.part_offset == 0});

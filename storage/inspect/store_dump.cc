@@ -31,7 +31,7 @@ std::string_view KeptText(chunk::Kept kept) {
 // `place` is the location of the record, or of its sample, in the frame.
 std::string RecordLine(const FoundFrame& frame,
                        const chunk::RecordDescriptor& record,
-                       const chunk::FramePayload::Place& place) {
+                       const chunk::FramePayload::RecordBytes& place) {
   const chunk::Chunk& chunk = frame.chunk;
   TensorKey key;
   key.run = chunk.run();

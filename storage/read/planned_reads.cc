@@ -34,9 +34,9 @@ void PlannedReads::Read(size_t index) {
 }
 
 std::optional<std::span<const std::byte>> PlannedReads::Find(size_t index) {
-  const ReadPlan::Place& place = plan_.places[index];
+  const ReadPlan::BufferPlace& place = plan_.places[index];
   const PartInfo& part = parts_[index];
-  if (place.read == ReadPlan::Place::kNoRead) return std::nullopt;
+  if (place.read == ReadPlan::BufferPlace::kNoRead) return std::nullopt;
   job_.Await(place.read);
   const uint64_t begin =
       place.buffer_offset - plan_.reads[place.read].buffer_offset;

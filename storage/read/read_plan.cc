@@ -51,13 +51,14 @@ std::vector<size_t> InPlaceOrder(std::span<const PartInfo> parts) {
 
 // Sorts the reads by the order in which parts need them.
 void SortByNeed(ReadPlan& plan) {
-  std::vector<size_t> new_index(plan.reads.size(), ReadPlan::Place::kNoRead);
+  std::vector<size_t> new_index(plan.reads.size(),
+                                ReadPlan::BufferPlace::kNoRead);
   std::vector<ReadPlan::Read> reads;
   reads.reserve(plan.reads.size());
-  for (ReadPlan::Place& place : plan.places) {
-    if (place.read == ReadPlan::Place::kNoRead) continue;
+  for (ReadPlan::BufferPlace& place : plan.places) {
+    if (place.read == ReadPlan::BufferPlace::kNoRead) continue;
     size_t& index = new_index[place.read];
-    if (index == ReadPlan::Place::kNoRead) {
+    if (index == ReadPlan::BufferPlace::kNoRead) {
       index = reads.size();
       reads.push_back(plan.reads[place.read]);
     }

@@ -33,16 +33,16 @@ struct ReadPlan {
     uint64_t buffer_offset = 0;
   };
   // Location of a part in the buffer.
-  struct Place {
+  struct BufferPlace {
     static constexpr size_t kNoRead = std::numeric_limits<size_t>::max();
     // Index into `reads`; kNoRead if the part has no bytes.
     size_t read = kNoRead;
     uint64_t buffer_offset = 0;
   };
 
-  std::vector<Place> places;  // One element for each of the first parts, as
-                              // many as fit.
-  std::vector<Read> reads;    // In the order in which parts need them.
+  std::vector<BufferPlace> places;  // One element for each of the first parts,
+                                    // as many as fit.
+  std::vector<Read> reads;          // In the order in which parts need them.
   uint64_t buffer_bytes = 0;
 };
 

@@ -29,7 +29,7 @@ absl::StatusOr<LoggedRuns> SurveyLog(Env& env,
     if (file.IsForeignTo(store_id)) continue;
     MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> reader,
                            env.OpenForRead(file.path, /*direct=*/false));
-    SegmentScanner::Place place;
+    SegmentScanner::ScanRange place;
     place.store_id = store_id;
     place.segment = file.id;
     place.end_bytes = file.size_bytes;

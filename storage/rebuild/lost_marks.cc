@@ -79,7 +79,7 @@ class LostMarks {
     if (segment.IsForeignTo(index_.store_id())) return absl::OkStatus();
     MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> file,
                            env_.OpenForRead(segment.path, /*direct=*/false));
-    SegmentScanner::Place place;
+    SegmentScanner::ScanRange place;
     place.store_id = index_.store_id();
     place.segment = segment.id;
     place.end_bytes = segment.size_bytes;
@@ -119,7 +119,7 @@ class LostMarks {
     const chunk::ChunkHeader& header = chunk.header();
     chunk::FramePayload payload(header);
     for (const chunk::RecordDescriptor& record : chunk.records()) {
-      const chunk::FramePayload::Place at = payload.Next(record);
+      const chunk::FramePayload::RecordBytes at = payload.Next(record);
       if (!chunk.HasOwnBytes(record) || at.bytes == 0) continue;
       Referenced out;
       out.bytes = {RunId{header.run_id}, record.hash, at.bytes};

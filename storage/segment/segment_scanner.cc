@@ -165,7 +165,7 @@ absl::Status VerifyPayload(File& file, const FoundFrame& frame,
   chunk::FramePayload payload(chunk.header());
   for (size_t i = 0; i < chunk.records().size(); ++i) {
     const chunk::RecordDescriptor& record = chunk.records()[i];
-    const chunk::FramePayload::Place place = payload.Next(record);
+    const chunk::FramePayload::RecordBytes place = payload.Next(record);
     const auto content = std::span<const std::byte>(buffer.span())
                              .subspan(place.offset, place.bytes);
     if (!IsIntact(chunk, record, content)) {

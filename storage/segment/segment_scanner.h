@@ -48,7 +48,7 @@ struct ScanStep {
 // Thread-compatible. The file is borrowed.
 class SegmentScanner {
  public:
-  struct Place {
+  struct ScanRange {
     uint64_t store_id = 0;
     SegmentId segment{};
     uint64_t begin_bytes = kSegmentHeaderBytes;
@@ -56,7 +56,7 @@ class SegmentScanner {
     uint64_t frame_sequence_min = 0;  // Frames with lower numbers are stale.
   };
 
-  SegmentScanner(File& file, const Place& place)
+  SegmentScanner(File& file, const ScanRange& place)
       : file_(file),
         place_(place),
         offset_(AlignUp(place.begin_bytes, kChunkAlignment)),
@@ -79,7 +79,7 @@ class SegmentScanner {
   absl::Status ReadFully(uint64_t offset, std::span<std::byte> out);
 
   File& file_;
-  const Place place_;
+  const ScanRange place_;
   uint64_t offset_;
   uint64_t frame_sequence_min_;
   AlignedBuffer window_;

@@ -22,9 +22,9 @@ absl::StatusOr<uint64_t> Survey(SegmentScanner scanner) {
 }  // namespace
 
 absl::StatusOr<SegmentWalk> SegmentWalk::Begin(
-    File& file, const SegmentScanner::Place& place,
+    File& file, const SegmentScanner::ScanRange& place,
     std::optional<uint64_t> known_end, uint64_t durable_min) {
-  SegmentScanner::Place inside = place;
+  SegmentScanner::ScanRange inside = place;
   if (known_end.has_value()) {
     inside.end_bytes = std::min(place.end_bytes, *known_end);
     return SegmentWalk(SegmentScanner(file, inside), inside.end_bytes,

@@ -33,10 +33,9 @@ class SegmentWalk {
   // `place.end_bytes` is the size of the file. `known_end` is the end of the
   // segment, if the header of the next segment states it. Bytes before
   // `durable_min` are known to be durable from another source.
-  static absl::StatusOr<SegmentWalk> Begin(File& file,
-                                           const SegmentScanner::Place& place,
-                                           std::optional<uint64_t> known_end,
-                                           uint64_t durable_min);
+  static absl::StatusOr<SegmentWalk> Begin(
+      File& file, const SegmentScanner::ScanRange& place,
+      std::optional<uint64_t> known_end, uint64_t durable_min);
 
   // Errors: those of reading.
   absl::StatusOr<Step> Next();

@@ -68,7 +68,7 @@ std::string Retainer::PathOf(uint64_t segment) const {
 
 SegmentScanner Retainer::Scanner(File& file, uint64_t segment, uint64_t begin,
                                  uint64_t end) const {
-  SegmentScanner::Place place;
+  SegmentScanner::ScanRange place;
   place.store_id = index_.store_id();
   place.segment = SegmentId{segment};
   place.begin_bytes = std::max(begin, kSegmentHeaderBytes);

@@ -108,7 +108,7 @@ absl::Status Sharer::LookInSegment(uint64_t sealed_end, Outcome& outcome) {
   }
   // Frames that a recovery found complete need not be durable yet.
   if (offset_ == 0) MSITD_RETURN_IF_ERROR((*file)->Sync());
-  SegmentScanner::Place place;
+  SegmentScanner::ScanRange place;
   place.store_id = index_.store_id();
   place.segment = SegmentId{segment_};
   place.begin_bytes = std::max(offset_, kSegmentHeaderBytes);

@@ -118,7 +118,7 @@ absl::Status Verifier::LookInSegment(uint64_t bytes_max, VerifyStep& step) {
     return absl::OkStatus();
   }
   if (!file.ok()) return Annotate(file.status(), "check " + path);
-  SegmentScanner::Place place;
+  SegmentScanner::ScanRange place;
   place.store_id = index_.store_id();
   place.segment = SegmentId{segment_};
   place.begin_bytes = offset_;
@@ -194,7 +194,7 @@ absl::StatusOr<std::optional<size_t>> Verifier::FirstBad(
   chunk::FramePayload payload(chunk.header());
   size_t number = 0;
   for (const chunk::RecordDescriptor& record : chunk.records()) {
-    const chunk::FramePayload::Place place = payload.Next(record);
+    const chunk::FramePayload::RecordBytes place = payload.Next(record);
     const auto bytes = std::span<const std::byte>(payload_.span())
                            .subspan(place.offset, place.bytes);
     if (!IsIntact(chunk, record, bytes)) {
@@ -209,7 +209,7 @@ absl::StatusOr<std::optional<size_t>> Verifier::FirstBad(
 
 absl::StatusOr<bool> Verifier::IsNeeded(
     const FoundFrame& frame, RunId run, const chunk::RecordDescriptor& record,
-    const chunk::FramePayload::Place& place) {
+    const chunk::FramePayload::RecordBytes& place) {
   const SegmentId segment{segment_};
   const uint64_t offset =
       frame.offset + frame.chunk.head().size() + place.offset;

@@ -63,7 +63,7 @@ class Verifier {
 
  private:
   using Place = std::pair<uint64_t, uint64_t>;  // Segment and offset.
-  struct Found {
+  struct KeptFinding {
     VerifyFinding finding;
     RunId run{};
     uint64_t round = 0;  // The last round that found it.
@@ -80,7 +80,7 @@ class Verifier {
                                                  RunId run);
   absl::StatusOr<bool> IsNeeded(const FoundFrame& frame, RunId run,
                                 const chunk::RecordDescriptor& record,
-                                const chunk::FramePayload::Place& place);
+                                const chunk::FramePayload::RecordBytes& place);
   // Records a fault of the file, not of the bytes of a run.
   void NoteFile(uint64_t offset, std::string_view problem);
   void Note(uint64_t offset, RunId run, VerifyFinding finding);
@@ -105,7 +105,7 @@ class Verifier {
   int64_t round_end_ns_ = 0;
   bool has_unkept_mark_ = false;
   VerifyStats stats_;
-  std::map<Place, Found> found_;
+  std::map<Place, KeptFinding> found_;
   AlignedBuffer payload_;
 };
 

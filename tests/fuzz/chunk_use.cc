@@ -73,7 +73,7 @@ void UseFramePayload(const chunk::Chunk& chunk) {
   MSITD_CHECK(chunk.stored_payload_bytes() <= kChunkPayloadBytesMax);
   chunk::FramePayload payload(chunk.header());
   for (const chunk::RecordDescriptor& record : chunk.records()) {
-    const chunk::FramePayload::Place place = payload.Next(record);
+    const chunk::FramePayload::RecordBytes place = payload.Next(record);
     MSITD_CHECK(place.bytes <= record.payload_bytes);
     MSITD_CHECK(place.offset % kRecordAlignment == 0);
     MSITD_CHECK(place.bytes == 0 ||

@@ -65,11 +65,11 @@ uint64_t Use(MemoryFile& file, const FoundFrame& frame, uint64_t begin) {
 
 void Walk(MemoryFile& file, std::optional<uint64_t> known_end,
           uint64_t durable_min) {
-  const SegmentScanner::Place place{.store_id = kStore,
-                                    .segment = kSegment,
-                                    .begin_bytes = kSegmentHeaderBytes,
-                                    .end_bytes = file.bytes.size(),
-                                    .frame_sequence_min = 0};
+  const SegmentScanner::ScanRange place{.store_id = kStore,
+                                        .segment = kSegment,
+                                        .begin_bytes = kSegmentHeaderBytes,
+                                        .end_bytes = file.bytes.size(),
+                                        .frame_sequence_min = 0};
   absl::StatusOr<SegmentWalk> walk =
       SegmentWalk::Begin(file, place, known_end, durable_min);
   if (!walk.ok()) return;

@@ -10,6 +10,9 @@ BANNED_STEMS = ("utils", "util", "helpers", "helper", "misc", "common")
 
 _LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 _USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
+# Names of types that do not say what they describe.
+BANNED_TYPES = ("Place", "Found", "Part", "Loader", "Thing")
+_BARE_TYPE = re.compile(rf"^\s*(struct|class) ({'|'.join(BANNED_TYPES)})\b[^;]*$")
 _BANNER = re.compile(r"^\s*//\s*([-=*/#~])\1{4,}")
 
 
@@ -52,6 +55,8 @@ def _of_line(line: str) -> list[str]:
     findings = []
     if _LEFTOVER.search(line):
         findings.append("a left-over marker")
+    if _BARE_TYPE.match(line):
+        findings.append("a type whose name does not say of what it is")
     if _USING_NAMESPACE.match(line):
         findings.append("using namespace")
     if _BANNER.match(line):

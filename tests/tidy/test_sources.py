@@ -26,6 +26,8 @@ def test_checker_accepts_a_good_header() -> None:
         ("daemon/a/b-inl.h", GOOD.replace("#pragma once", "")),
         ("daemon/a/b.h", GOOD + "using namespace std;\n"),
         ("daemon/a/b.h", GOOD + "// TODO: later\n"),
+        ("daemon/a/b.h", GOOD + "struct Place {\n"),
+        ("daemon/a/b.h", GOOD + "  class Found final : public B {\n"),
         ("daemon/a/b.h", GOOD + "int x;  // FIXME\n"),
         ("daemon/a/b.h", GOOD + "//------------\n"),
         ("daemon/a/b.h", GOOD + "// caf\u00e9\n"),

@@ -336,13 +336,13 @@ void Fleet::TellOfAbsentRanks(const v1::Comparison& asked,
                                  asked.golden_run(), asked.target_run())));
 }
 
-void Fleet::TellOfSpreadRows(const std::vector<Part>& parts,
+void Fleet::TellOfSpreadRows(const std::vector<NodeAnswer>& parts,
                              const v1::Comparison& all) {
   if (all.for_want_of_ranks_count() == 0) return;
   const RankSet golden = RankSetOf(all.golden_ranks().ranks_held());
   const RankSet target = RankSetOf(all.target_ranks().ranks_held());
   const bool are_spread =
-      std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+      std::any_of(parts.begin(), parts.end(), [&](const NodeAnswer& part) {
         const auto& one = static_cast<const v1::Comparison&>(*part.message);
         return !RankSetOf(one.golden_ranks().ranks_lacking())
                     .Intersection(golden)
@@ -466,7 +466,7 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
   MSITCTL_RETURN_IF_FAILED(MakeRequests(request, requests));
   std::vector<Answer> answers = AskNodes(call, requests, response);
   MSITCTL_RETURN_IF_FAILED(Sift(requests, answers));
-  std::vector<Part> parts;
+  std::vector<NodeAnswer> parts;
   for (const Answer& answer : answers) {
     const Node& node = *nodes_[answer.node];
     TellOfDoubles(node, NoteHeld(node, request, *answer.message));

@@ -22,7 +22,7 @@ namespace msitd::ask {
 
 struct ConnectionOptions;
 class Interrupts;
-struct Part;
+struct NodeAnswer;
 struct RunShares;
 
 // A set of daemons that behaves like a single one.
@@ -106,7 +106,7 @@ class Fleet : public Fanout {
   void TellOfAbsentRanks(const v1::Comparison& asked, const RunShares& golden,
                          const RunShares& target);
   // Reports rows that no node could compare because their ranks are on several.
-  void TellOfSpreadRows(const std::vector<Part>& parts,
+  void TellOfSpreadRows(const std::vector<NodeAnswer>& parts,
                         const v1::Comparison& all);
 
   // Replaces a daemon that has failed since by its next address.

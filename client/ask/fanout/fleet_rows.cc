@@ -125,7 +125,7 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
   MSITCTL_RETURN_IF_FAILED(Sift(requests, answers));
 
   // The coverage of the answer, before the first row.
-  std::vector<Part> firsts;
+  std::vector<NodeAnswer> firsts;
   for (const Answer& answer : answers) {
     const Node& node = *nodes_[answer.node];
     TellOfDoubles(node, NoteHeld(node, list.request, *answer.message));
@@ -179,7 +179,7 @@ Outcome Fleet::TakeLeast(const List& list,
   if (first == nullptr) return {};
   row_node_ = least.front()->node().name;
   out.reset(first->New());
-  std::vector<Part> parts;
+  std::vector<NodeAnswer> parts;
   for (Rows* rows : least) {
     Outcome ignored;
     const Message* row = rows->Peek(ignored, [](const Message&) {});

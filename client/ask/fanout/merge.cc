@@ -27,7 +27,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 template <typename Type>
-const Type& As(const Part& part) {
+const Type& As(const NodeAnswer& part) {
   return static_cast<const Type&>(*part.message);
 }
 
@@ -207,9 +207,9 @@ void SortGroups(v1::SummarizeTensorsResponse& response) {
 }
 
 template <typename Answer>
-void SortByRank(std::vector<Part>& parts) {
+void SortByRank(std::vector<NodeAnswer>& parts) {
   std::stable_sort(parts.begin(), parts.end(),
-                   [](const Part& a, const Part& b) {
+                   [](const NodeAnswer& a, const NodeAnswer& b) {
                      return RankSetOf(As<Answer>(a).ranks_held()).first() <
                             RankSetOf(As<Answer>(b).ranks_held()).first();
                    });
@@ -246,7 +246,7 @@ bool CanMerge(const Descriptor& type) {
          std::find(known.begin(), known.end(), &type) != known.end();
 }
 
-void Merge(std::vector<Part> parts, Message& out,
+void Merge(std::vector<NodeAnswer> parts, Message& out,
            std::vector<std::string>& notes) {
   const Descriptor* const type = out.GetDescriptor();
   if (type == v1::Comparison::descriptor()) {

@@ -15,7 +15,7 @@
 namespace msitd::ask {
 
 // The answer of one node.
-struct Part {
+struct NodeAnswer {
   const google::protobuf::Message* message = nullptr;
   std::string_view node;
   // For a comparison: the ranks of its runs that the node holds. Null if they
@@ -30,19 +30,20 @@ bool CanMerge(const google::protobuf::Descriptor& type);
 // Merges one or more answers of the type of `out`, for which CanMerge is true.
 // Groups and sums are merged in the order of the first rank that each node
 // holds. For each disagreement of the nodes, a line is added to `notes`.
-void Merge(std::vector<Part> parts, google::protobuf::Message& out,
+void Merge(std::vector<NodeAnswer> parts, google::protobuf::Message& out,
            std::vector<std::string>& notes);
 
 // Returns true if the comparisons of several nodes have counts for a whole run,
 // so that MergeComparisons requires the ranks that each node holds.
-bool NeedsHeldRanks(const std::vector<Part>& comparisons);
+bool NeedsHeldRanks(const std::vector<NodeAnswer>& comparisons);
 
 // Merges Comparison, for Merge. `parts` are from one or more nodes.
 //
 // Counts of rows are added. Counts of a run cover all ranks that a node holds,
 // including those that it does not compare. A rank that several nodes hold
 // counts once, as an equal share of the count of the later node.
-void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out);
+void MergeComparisons(const std::vector<NodeAnswer>& parts,
+                      v1::Comparison& out);
 
 // Compares two rows in the order in which one daemon would list them. Negative
 // if `a` is first, 0 if the order is not defined.

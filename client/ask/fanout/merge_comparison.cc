@@ -66,22 +66,23 @@ void AddCounts(const v1::Comparison& from, v1::Comparison& to) {
   });
 }
 
-const v1::Comparison& ComparisonOf(const Part& part) {
+const v1::Comparison& ComparisonOf(const NodeAnswer& part) {
   return static_cast<const v1::Comparison&>(*part.message);
 }
 
-int64_t CountIn(const Part& part, const FieldDescriptor& count) {
+int64_t CountIn(const NodeAnswer& part, const FieldDescriptor& count) {
   return part.message->GetReflection()->GetInt64(*part.message, &count);
 }
 
 // Merges a count of a run, or of its ranks.
-void AddCountOfRun(const std::vector<Part>& parts, const FieldDescriptor& count,
-                   v1::MergeRule rule, v1::Comparison& out) {
+void AddCountOfRun(const std::vector<NodeAnswer>& parts,
+                   const FieldDescriptor& count, v1::MergeRule rule,
+                   v1::Comparison& out) {
   const bool is_golden = rule == v1::GOLDEN_RUN || rule == v1::GOLDEN_RANKS;
   const bool is_filtered = rule == v1::GOLDEN_RANKS || rule == v1::TARGET_RANKS;
   RankSet counted;
   int64_t sum = 0;
-  for (const Part& part : parts) {
+  for (const NodeAnswer& part : parts) {
     const RankSet* const held = is_golden ? part.golden_held : part.target_held;
     const bool is_of_filter =
         is_filtered && !ComparisonOf(part).filter().ranks().empty();
@@ -453,21 +454,22 @@ void KeepIdleRules(const v1::Comparison& from, v1::Comparison& to) {
 
 }  // namespace
 
-bool NeedsHeldRanks(const std::vector<Part>& comparisons) {
+bool NeedsHeldRanks(const std::vector<NodeAnswer>& comparisons) {
   bool needed = false;
   ForEachField(kRunRules, [&](const FieldDescriptor& count, v1::MergeRule) {
     const auto counting = std::count_if(
         comparisons.begin(), comparisons.end(),
-        [&count](const Part& part) { return CountIn(part, count) != 0; });
+        [&count](const NodeAnswer& part) { return CountIn(part, count) != 0; });
     needed = needed || counting > 1;
   });
   return needed;
 }
 
-void MergeComparisons(const std::vector<Part>& parts, v1::Comparison& out) {
+void MergeComparisons(const std::vector<NodeAnswer>& parts,
+                      v1::Comparison& out) {
   std::vector<const v1::Comparison*> all;
   std::vector<NodeComparison> names;
-  for (const Part& part : parts) {
+  for (const NodeAnswer& part : parts) {
     all.push_back(static_cast<const v1::Comparison*>(part.message));
     names.push_back({all.back()->name(), std::string(part.node)});
   }

@@ -216,9 +216,9 @@ absl::Status ImportLedger::Settle() {
   return absl::OkStatus();
 }
 
-std::optional<ImportLedger::Part> ImportLedger::Unsaved() const {
+std::optional<ImportLedger::LedgerPart> ImportLedger::Unsaved() const {
   if (is_saved_) return std::nullopt;
-  return Part{PartName(first_part_), parts_.front()};
+  return LedgerPart{PartName(first_part_), parts_.front()};
 }
 
 void ImportLedger::SetSaved() {

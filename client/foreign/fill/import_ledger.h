@@ -109,11 +109,11 @@ class ImportLedger {
 
   // Returns the part that has to be written next; nothing if all parts are
   // written. Borrowed until Settle.
-  struct Part {
+  struct LedgerPart {
     std::string name;
     std::string_view text;
   };
-  std::optional<Part> Unsaved() const;
+  std::optional<LedgerPart> Unsaved() const;
   // Reports that the part returned by Unsaved has been written.
   void SetSaved();
 

@@ -134,29 +134,29 @@ bool IsPosition(std::string_view keys) {
   return first.empty() || IsDigits(first);
 }
 
-struct Part {
+struct EntryPart {
   EntryKind kind;
   MsprobePart part;
 };
 
-std::optional<Part> PartOf(Io io, std::string_view index) {
+std::optional<EntryPart> PartOf(Io io, std::string_view index) {
   switch (io) {
     case Io::kInput:
-      return Part{EntryKind::kForward, IsPosition(index)
-                                           ? MsprobePart::kInput
-                                           : MsprobePart::kKwargs};
+      return EntryPart{EntryKind::kForward, IsPosition(index)
+                                                ? MsprobePart::kInput
+                                                : MsprobePart::kKwargs};
     case Io::kOutput:
-      return Part{EntryKind::kForward, MsprobePart::kOutput};
+      return EntryPart{EntryKind::kForward, MsprobePart::kOutput};
     case Io::kWeight:
-      return Part{EntryKind::kForward, MsprobePart::kParameters};
+      return EntryPart{EntryKind::kForward, MsprobePart::kParameters};
     case Io::kGradOutput:
-      return Part{EntryKind::kBackward, MsprobePart::kInput};
+      return EntryPart{EntryKind::kBackward, MsprobePart::kInput};
     case Io::kGradInput:
-      return Part{EntryKind::kBackward, MsprobePart::kOutput};
+      return EntryPart{EntryKind::kBackward, MsprobePart::kOutput};
     case Io::kGradWeight:
-      return Part{EntryKind::kGradients, MsprobePart::kWhole};
+      return EntryPart{EntryKind::kGradients, MsprobePart::kWhole};
     case Io::kState:
-      return Part{EntryKind::kDebug, MsprobePart::kWhole};
+      return EntryPart{EntryKind::kDebug, MsprobePart::kWhole};
     case Io::kUnspecified:
       break;
   }

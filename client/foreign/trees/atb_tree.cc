@@ -73,7 +73,7 @@ class AtbTree final : public TokenTree {
 
  private:
   // The folder of a token.
-  struct Part {
+  struct TokenFolder {
     std::string path;
     std::string device;
     // The prefix of its ops.
@@ -109,10 +109,10 @@ class AtbTree final : public TokenTree {
                  const std::string& name, const std::string& file,
                  const std::string& text);
   const AtbGraphs* GraphsOf(const DumpProcess& process) const;
-  void ListParts(const Part& part);
-  void ListOp(const Part& part, const std::string& path, const std::string& op,
-              int depth);
-  void ListTensors(const Part& part, const std::string& path,
+  void ListParts(const TokenFolder& part);
+  void ListOp(const TokenFolder& part, const std::string& path,
+              const std::string& op, int depth);
+  void ListTensors(const TokenFolder& part, const std::string& path,
                    const std::vector<std::string>& files, const std::string& op,
                    const std::set<std::string>& twice);
 
@@ -121,7 +121,7 @@ class AtbTree final : public TokenTree {
   bool is_inside_ = false;
   // Keyed by the number of the process.
   std::map<int64_t, AtbGraphs> graphs_;
-  std::vector<Part> parts_;
+  std::vector<TokenFolder> parts_;
   // The items of the token that is being read.
   std::vector<TreeEntry> items_;
 };
@@ -286,7 +286,7 @@ size_t AtbTree::ListToken(const TokenPlace& /*place*/,
   return items_.size();
 }
 
-void AtbTree::ListParts(const Part& part) {
+void AtbTree::ListParts(const TokenFolder& part) {
   Listing listing = root().List(part.path);
   // Reported once for a folder that two tokens share.
   if (!part.is_decode) {
@@ -303,7 +303,7 @@ void AtbTree::ListParts(const Part& part) {
 }
 
 // Lists inputs of an op before the ops in it, and its outputs after them.
-void AtbTree::ListOp(const Part& part, const std::string& path,
+void AtbTree::ListOp(const TokenFolder& part, const std::string& path,
                      const std::string& op, int depth) {
   Listing listing = root().List(path);
   AddProblems(std::move(listing.problems));
@@ -340,7 +340,7 @@ void AtbTree::ListOp(const Part& part, const std::string& path,
   ListTensors(part, path, listing.files, op, {});
 }
 
-void AtbTree::ListTensors(const Part& part, const std::string& path,
+void AtbTree::ListTensors(const TokenFolder& part, const std::string& path,
                           const std::vector<std::string>& files,
                           const std::string& op,
                           const std::set<std::string>& twice) {

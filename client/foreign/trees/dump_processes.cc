@@ -34,7 +34,7 @@ std::optional<Device> ParseDevice(std::string_view text) {
   return out;
 }
 
-struct Found {
+struct ProcessFolder {
   ProcessName name;
   std::string path;
   std::optional<int64_t> token;
@@ -54,12 +54,13 @@ void Refuse(const TreeFolder& folder, const std::string& path, Listing listing,
   }
 }
 
-void Number(std::vector<Found> found, DumpProcesses& out) {
-  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    return RanksBefore(a.name, b.name);
-  });
+void Number(std::vector<ProcessFolder> found, DumpProcesses& out) {
+  std::sort(found.begin(), found.end(),
+            [](const ProcessFolder& a, const ProcessFolder& b) {
+              return RanksBefore(a.name, b.name);
+            });
   int32_t rank = 0;
-  for (Found& one : found) {
+  for (ProcessFolder& one : found) {
     out.processes.push_back({rank++, one.name.device, one.name.process,
                              std::move(one.path), one.token});
   }
@@ -105,7 +106,7 @@ bool IsMsitDump(std::string_view name) {
 absl::StatusOr<DumpProcesses> FindProcesses(const TreeFolder& folder,
                                             std::string_view container) {
   DumpProcesses out;
-  std::vector<Found> found;
+  std::vector<ProcessFolder> found;
   const std::vector<std::string>& above = folder.above();
   const auto name_above = [&above](size_t up) {
     return above.size() < up ? std::string() : above[above.size() - up];

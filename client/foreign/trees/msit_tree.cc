@@ -57,7 +57,7 @@ class MsitTree final : public TokenTree {
 
  private:
   // The folder of a token, or another folder of a process.
-  struct Part {
+  struct TokenFolder {
     std::string path;
     std::string device;
     bool is_beside_tokens = false;
@@ -74,14 +74,14 @@ class MsitTree final : public TokenTree {
   void FindTokens(const DumpProcess& process,
                   std::map<TokenPlace, std::vector<size_t>>& tokens);
   void Attach(const std::string& dump);
-  void ListBesideTokens(const Part& part);
+  void ListBesideTokens(const TokenFolder& part);
   void ListWeights(const std::string& path);
-  Modules FindModules(const Part& part, const Listing& listing);
+  Modules FindModules(const TokenFolder& part, const Listing& listing);
   // Orders modules by the ends of their calls. Returns true if this order is
   // known.
-  bool OrderModules(const Part& part, Modules& modules);
-  bool KnowsOrder(const Part& part);
-  void ListModules(const Part& part);
+  bool OrderModules(const TokenFolder& part, Modules& modules);
+  bool KnowsOrder(const TokenFolder& part);
+  void ListModules(const TokenFolder& part);
   void ListModule(const std::string& path, const std::string& op);
   void AddRows(const std::string& path, const std::string& op,
                const std::vector<TensorName>& files,
@@ -98,7 +98,7 @@ class MsitTree final : public TokenTree {
   }
 
   const bool is_in_order_;
-  std::vector<Part> parts_;
+  std::vector<TokenFolder> parts_;
   // The items of the token that is being read.
   std::vector<TreeEntry> items_;
   std::string device_;
@@ -116,17 +116,18 @@ absl::Status MsitTree::Open() {
     FindTokens(process, tokens);
   }
   SetFolders(std::move(tokens));
-  set_has_known_order(is_in_order_ || std::all_of(parts_.begin(), parts_.end(),
-                                                  [this](const Part& part) {
-                                                    return KnowsOrder(part);
-                                                  }));
+  set_has_known_order(is_in_order_ ||
+                      std::all_of(parts_.begin(), parts_.end(),
+                                  [this](const TokenFolder& part) {
+                                    return KnowsOrder(part);
+                                  }));
   if (found.dump.has_value()) Attach(*found.dump);
   return absl::OkStatus();
 }
 
 void MsitTree::FindTokens(const DumpProcess& process,
                           std::map<TokenPlace, std::vector<size_t>>& tokens) {
-  const auto add = [&](int64_t token, Part part) {
+  const auto add = [&](int64_t token, TokenFolder part) {
     tokens[{process.rank, token}].push_back(parts_.size());
     parts_.push_back(std::move(part));
   };
@@ -178,7 +179,7 @@ absl::StatusOr<std::string> MsitTree::ReadText(const std::string& path,
   return text;
 }
 
-void MsitTree::ListBesideTokens(const Part& part) {
+void MsitTree::ListBesideTokens(const TokenFolder& part) {
   Listing listing = root().List(part.path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
@@ -231,7 +232,7 @@ void MsitTree::ListWeights(const std::string& path) {
   }
 }
 
-MsitTree::Modules MsitTree::FindModules(const Part& part,
+MsitTree::Modules MsitTree::FindModules(const TokenFolder& part,
                                         const Listing& listing) {
   Modules modules;
   for (const std::string& name : listing.folders) {
@@ -247,7 +248,7 @@ MsitTree::Modules MsitTree::FindModules(const Part& part,
   return modules;
 }
 
-bool MsitTree::OrderModules(const Part& part, Modules& modules) {
+bool MsitTree::OrderModules(const TokenFolder& part, Modules& modules) {
   if (!part.order_file.empty()) {
     const auto text =
         ReadText(root().PathOf(part.order_file), kMsitOrderBytesMax);
@@ -257,13 +258,13 @@ bool MsitTree::OrderModules(const Part& part, Modules& modules) {
   return OrderByTime(modules);
 }
 
-bool MsitTree::KnowsOrder(const Part& part) {
+bool MsitTree::KnowsOrder(const TokenFolder& part) {
   if (part.is_beside_tokens) return true;
   Modules modules = FindModules(part, root().List(part.path));
   return OrderModules(part, modules);
 }
 
-void MsitTree::ListModules(const Part& part) {
+void MsitTree::ListModules(const TokenFolder& part) {
   Listing listing = root().List(part.path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
@@ -353,7 +354,7 @@ size_t MsitTree::ListToken(const TokenPlace& /*place*/,
                            const std::vector<size_t>& parts) {
   items_.clear();
   for (const size_t number : parts) {
-    const Part& part = parts_[number];
+    const TokenFolder& part = parts_[number];
     device_ = part.device;
     if (part.is_beside_tokens) {
       ListBesideTokens(part);

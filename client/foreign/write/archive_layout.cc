@@ -78,7 +78,7 @@ class ArchiveLayout final : public Layout {
                         const std::string& path, OutputFile& file) {
     ZipWriter zip(file);
     context_.Expect(rows);
-    std::vector<TensorIndex::Place> places;
+    std::vector<TensorIndex::Location> places;
     for (const v1::Tensor& row : rows) {
       const NpyHeader header = MakeNpyHeader(
           static_cast<DType>(row.dtype()), ShapeOf(row), NpySubstitute::kVoid);
@@ -114,16 +114,17 @@ class ArchiveLayout final : public Layout {
                              file);
     MSITD_RETURN_IF_ERROR(writer.Begin());
     context_.Expect(writer.rows());
-    std::vector<TensorIndex::Place> places;
+    std::vector<TensorIndex::Location> places;
     for (const v1::Tensor& row : writer.rows()) {
       const absl::Status status = context_.Read(
           row, [&file](std::string_view piece) { return file.Write(piece); });
       if (!status.ok() && !IsLost(status)) return status;
       MSITD_RETURN_IF_ERROR(writer.End(status.ok()));
-      places.push_back(status.ok() ? TensorIndex::Place{path, RecordName(row),
-                                                        writer.stored_as(), ""}
-                                   : TensorIndex::Place{
-                                         "", "", "", context_.last_problem()});
+      places.push_back(
+          status.ok()
+              ? TensorIndex::Location{path, RecordName(row), writer.stored_as(),
+                                      ""}
+              : TensorIndex::Location{"", "", "", context_.last_problem()});
     }
     MSITD_RETURN_IF_ERROR(writer.Finish());
     return Commit(writer.rows(), places, file);
@@ -131,7 +132,7 @@ class ArchiveLayout final : public Layout {
 
   // The index lists a file only once it exists.
   absl::Status Commit(const std::vector<v1::Tensor>& rows,
-                      const std::vector<TensorIndex::Place>& places,
+                      const std::vector<TensorIndex::Location>& places,
                       OutputFile& file) {
     MSITD_RETURN_IF_ERROR(context_.Commit(file));
     for (size_t i = 0; i < rows.size(); ++i) {

@@ -33,7 +33,7 @@ class FileLayout final : public Layout {
       context_.AddProblem(record, why);
       return index_.AddLost(record);
     }
-    TensorIndex::Place place;
+    TensorIndex::Location place;
     const absl::Status status = WriteFile(record, kind, place);
     if (IsLost(status)) return index_.AddLost(record);
     MSITD_RETURN_IF_ERROR(status);
@@ -45,7 +45,7 @@ class FileLayout final : public Layout {
 
  private:
   absl::Status WriteFile(const v1::Tensor& record, RecordKind kind,
-                         TensorIndex::Place& place) {
+                         TensorIndex::Location& place) {
     const bool is_document = kind == RecordKind::kDocument;
     const bool is_pt = context_.options().format == ExportFormat::kPt;
     const std::string name = RecordFileName(record, is_document ? ".txt"

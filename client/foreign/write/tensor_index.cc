@@ -43,7 +43,7 @@ std::string WhyNoBytes(const v1::Tensor& record) {
                              : "its bytes have expired or were never stored";
 }
 
-absl::Status TensorIndex::Add(const v1::Tensor& record, const Place& place) {
+absl::Status TensorIndex::Add(const v1::Tensor& record, const Location& place) {
   if (file_ == nullptr) {
     MSITD_ASSIGN_OR_RETURN(file_,
                            context_.folder().Create(names::kExportIndex));

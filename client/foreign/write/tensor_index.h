@@ -14,7 +14,7 @@ namespace msitd::write {
 // that contains it. Thread-compatible.
 class TensorIndex {
  public:
-  struct Place {
+  struct Location {
     std::string file;    // Relative; empty if there is no file.
     std::string member;  // The member of an archive; otherwise empty.
     std::string
@@ -25,7 +25,7 @@ class TensorIndex {
   // Borrows `context`.
   explicit TensorIndex(ExportContext& context) : context_(context) {}
 
-  absl::Status Add(const v1::Tensor& record, const Place& place);
+  absl::Status Add(const v1::Tensor& record, const Location& place);
 
   // Adds a record without a file. The reason is the last problem of the
   // context.

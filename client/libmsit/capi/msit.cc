@@ -269,7 +269,7 @@ msit_code msit_reserve(msit_client* client, const msit_tensor* tensor,
           RecordTensor(*client->client, tensor, &made->places);
       if (!made->places) return status;
       size_t at = 0;
-      for (const Reservation::Part& part : made->places->parts) {
+      for (const Reservation::ReservedPart& part : made->places->parts) {
         made->spans[at++] = {part.bytes.data(), part.bytes.size()};
       }
       *reservation = made.release();

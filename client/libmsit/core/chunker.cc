@@ -7,8 +7,8 @@
 
 namespace msitd::libmsit {
 
-std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
-                                               KeptLevel kept) {
+std::optional<Chunker::PartPlace> Chunker::Reserve(
+    const chunk::RecordSpec& part, KeptLevel kept) {
   Slot*& open = open_[static_cast<size_t>(kept.level)];
   if (open != nullptr && !MayJoin(*open, part, kept)) Seal(open);
   if (open != nullptr) {
@@ -33,7 +33,7 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
   slot->builder.StartDraft(++begun_count_, slot->start_time_ns);
-  const std::optional<Place> place = AddTo(*slot, part, kept);
+  const std::optional<PartPlace> place = AddTo(*slot, part, kept);
   MSITD_CHECK(place.has_value());
   open = slot;
   return place;
@@ -56,9 +56,9 @@ bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part,
          (!parts_tokens_ || part.token == open.token);
 }
 
-std::optional<Chunker::Place> Chunker::AddTo(Slot& slot,
-                                             const chunk::RecordSpec& part,
-                                             KeptLevel kept) const {
+std::optional<Chunker::PartPlace> Chunker::AddTo(Slot& slot,
+                                                 const chunk::RecordSpec& part,
+                                                 KeptLevel kept) const {
   // Reserved first, because adding the entry must not fail after the builder
   // has added the record.
   slot.contents.parts.reserve(slot.contents.parts.size() + 1);
@@ -68,7 +68,7 @@ std::optional<Chunker::Place> Chunker::AddTo(Slot& slot,
   if (payload.data() == nullptr) return std::nullopt;
   slot.last_sequence = part.sequence;
   ++slot.writer_count;
-  const Place place = {
+  const PartPlace place = {
       .slot = &slot,
       .payload = payload,
       .record_index = slot.builder.record_count() - 1,
@@ -81,7 +81,7 @@ std::optional<Chunker::Place> Chunker::AddTo(Slot& slot,
   return place;
 }
 
-bool Chunker::Withdraw(const Place& place) {
+bool Chunker::Withdraw(const PartPlace& place) {
   Slot* const slot = place.slot;
   slot->builder.LeaveOut(place.record_index);
   slot->contents.Remove(place.part);

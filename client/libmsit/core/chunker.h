@@ -63,18 +63,19 @@ class Chunker {
   // The place of a part. Until the caller has filled `payload` and called
   // Written, the part counts as a writer of its slot. Written returns true if
   // it completes a sealed chunk.
-  struct Place {
+  struct PartPlace {
     Slot* slot = nullptr;
     std::span<std::byte> payload;
     uint32_t record_index = 0;
     // The part's addition to the contents of its chunk.
-    ChunkContents::Part part;
+    ChunkContents::PartFacts part;
   };
 
   // Reserves room for a part, whose level must not be off. Returns nullopt if
   // no slot is free.
-  std::optional<Place> Reserve(const chunk::RecordSpec& part, KeptLevel kept);
-  bool Written(const Place& place) {
+  std::optional<PartPlace> Reserve(const chunk::RecordSpec& part,
+                                   KeptLevel kept);
+  bool Written(const PartPlace& place) {
     place.slot->draft().SetWritten(place.record_index);
     return --place.slot->writer_count == 0 &&
            std::find(open_.begin(), open_.end(), place.slot) == open_.end();
@@ -83,7 +84,7 @@ class Chunker {
   // Replaces Written: removes the part from its chunk. A chunk without any
   // other part is discarded. Returns true in that case, and whenever Written
   // would.
-  bool Withdraw(const Place& place);
+  bool Withdraw(const PartPlace& place);
 
   // Seals the open chunks.
   void Seal();
@@ -104,8 +105,8 @@ class Chunker {
   bool MayJoin(const Slot& open, const chunk::RecordSpec& part,
                KeptLevel kept) const;
   // Returns nullopt if the part does not fit.
-  std::optional<Place> AddTo(Slot& slot, const chunk::RecordSpec& part,
-                             KeptLevel kept) const;
+  std::optional<PartPlace> AddTo(Slot& slot, const chunk::RecordSpec& part,
+                                 KeptLevel kept) const;
   void Seal(Slot*& open);
 
   ChunkIdentity identity_;

@@ -226,8 +226,8 @@ class Client final : private TransportListener {
 
   // A place for a part. `wakes_sender`: reserving it sealed or began a chunk,
   // so the caller must wake the sender.
-  struct Found {
-    Chunker::Place place;
+  struct FoundPlace {
+    Chunker::PartPlace place;
     bool wakes_sender = false;
   };
 
@@ -298,7 +298,7 @@ class Client final : private TransportListener {
   // Ties an alias with a place to the open reservation that is its original.
   // The end of the reservation then also ends the place. Returns false if there
   // is no such reservation.
-  bool TieToOriginal(const Plan& plan, const Chunker::Place& place);
+  bool TieToOriginal(const Plan& plan, const Chunker::PartPlace& place);
   // Returns whether the record is an alias whose original may have been
   // withdrawn.
   bool HasLostOriginal(const Plan& plan) const {
@@ -321,8 +321,10 @@ class Client final : private TransportListener {
   // first wait of a record sets `*wait`, whose deadline applies to all its
   // parts. Returns nullopt at the deadline, if the host interrupts, if the
   // stream is over, or if another part of the tensor was dropped.
-  std::optional<Found> FindPlace(const chunk::RecordSpec& part, KeptLevel kept,
-                                 std::optional<RoomWait>* wait, Lock& lock);
+  std::optional<FoundPlace> FindPlace(const chunk::RecordSpec& part,
+                                      KeptLevel kept,
+                                      std::optional<RoomWait>* wait,
+                                      Lock& lock);
   // Called when there is no room for a record of `token`. Makes room, or waits
   // until there may be room, like FindPlace. Returns false if there cannot
   // be any.

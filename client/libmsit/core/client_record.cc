@@ -66,7 +66,7 @@ void Client::GiveUp(const chunk::RecordSpec& part) {
   WakeInTime();
 }
 
-bool Client::TieToOriginal(const Plan& plan, const Chunker::Place& place) {
+bool Client::TieToOriginal(const Plan& plan, const Chunker::PartPlace& place) {
   if (!plan.original) return false;
   const auto original = open_reservations_.find(plan.original->sequence);
   if (original == open_reservations_.end()) return false;
@@ -107,7 +107,7 @@ Status Client::RecordParts(const TensorView& tensor, const Plan& plan,
         }
       }
     }
-    const std::optional<Found> found = FindPlace(part, kept, &wait, lock);
+    const std::optional<FoundPlace> found = FindPlace(part, kept, &wait, lock);
     if (!found) {
       GiveUp(part);
       return NoPlace(wait);
@@ -143,21 +143,21 @@ Status Client::RecordParts(const TensorView& tensor, const Plan& plan,
   return {};
 }
 
-std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
-                                               KeptLevel kept,
-                                               std::optional<RoomWait>* wait,
-                                               Lock& lock) {
+std::optional<Client::FoundPlace> Client::FindPlace(
+    const chunk::RecordSpec& part, KeptLevel kept,
+    std::optional<RoomWait>* wait, Lock& lock) {
   const auto open_before = chunker_.open_since();
   const uint64_t pushed_before = queue_.pushed_count();
   while (true) {
     if (is_closing_ || was_refused_ || ledger_.IsBroken(part.sequence)) {
       return std::nullopt;
     }
-    const std::optional<Chunker::Place> place = chunker_.Reserve(part, kept);
+    const std::optional<Chunker::PartPlace> place =
+        chunker_.Reserve(part, kept);
     // The sender must send sealed chunks, and seal new ones in time.
     const bool wakes_sender = chunker_.open_since() != open_before ||
                               queue_.pushed_count() != pushed_before;
-    if (place) return Found{*place, wakes_sender};
+    if (place) return FoundPlace{*place, wakes_sender};
     if (wakes_sender) work_.notify_one();
     if (!MakeRoom(part.token, wait, lock)) return std::nullopt;
   }

@@ -109,14 +109,15 @@ Status Client::ReserveParts(const TensorView& tensor, KeptLevel kept,
       if (!has_room) break;
       part.part_bytes = size.payload_bytes;
       part.has_digest = size.has_digest;
-      const std::optional<Found> found = FindPlace(part, kept, &wait, lock);
+      const std::optional<FoundPlace> found =
+          FindPlace(part, kept, &wait, lock);
       has_room = found.has_value();
       if (!found) break;
       if (found->wakes_sender) work_.notify_one();
-      Reservation::Part& added = made->parts.emplace_back(
-          Reservation::Part{.place = found->place,
-                            .bytes = found->place.payload,
-                            .has_digest = size.has_digest});
+      Reservation::ReservedPart& added = made->parts.emplace_back(
+          Reservation::ReservedPart{.place = found->place,
+                                    .bytes = found->place.payload,
+                                    .has_digest = size.has_digest});
       if (size.needs_scratch()) {
         added.bytes = made->scratch.subspan(scratch_at, size.bytes);
         scratch_at += size.bytes;
@@ -143,11 +144,11 @@ Status Client::ReserveParts(const TensorView& tensor, KeptLevel kept,
 
 void Client::Withdraw(const Reservation& reservation, bool is_still_written) {
   bool has_completed = false;
-  for (const Reservation::Part& part : reservation.parts) {
+  for (const Reservation::ReservedPart& part : reservation.parts) {
     part.place.slot->is_still_written |= is_still_written;
     has_completed |= chunker_.Withdraw(part.place);
   }
-  for (const Chunker::Place& alias : reservation.aliases) {
+  for (const Chunker::PartPlace& alias : reservation.aliases) {
     has_completed |= chunker_.Withdraw(alias);
     ledger_.TakeBack();
   }
@@ -179,7 +180,7 @@ void Client::GiveScratch(const Reservation& reservation) {
 
 Status Client::Publish(const Reservation& reservation, bool is_filled) {
   if (fork_guard_.in_child()) return ClosedOrForked();
-  for (const Reservation::Part& part : reservation.parts) {
+  for (const Reservation::ReservedPart& part : reservation.parts) {
     const std::span<std::byte> payload = part.place.payload;
     if (!is_filled) {
       std::fill(payload.begin(), payload.end(), std::byte{0});
@@ -199,10 +200,10 @@ Status Client::Publish(const Reservation& reservation, bool is_filled) {
   if (is_closing_) progress_.notify_all();
   if (is_filled) {
     bool has_completed = false;
-    for (const Reservation::Part& part : reservation.parts) {
+    for (const Reservation::ReservedPart& part : reservation.parts) {
       has_completed |= chunker_.Written(part.place);
     }
-    for (const Chunker::Place& alias : reservation.aliases) {
+    for (const Chunker::PartPlace& alias : reservation.aliases) {
       has_completed |= chunker_.Written(alias);
     }
     if (has_completed) {

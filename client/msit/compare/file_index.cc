@@ -80,7 +80,7 @@ FileIndex::File FileIndex::Find(const TensorKey& key) const {
     for (const bool is_shared : {true, false}) {
       const Slot* const slot = FindHash(HashOf(key, device, is_shared));
       if (slot == nullptr) continue;
-      const Place& place = slot->place;
+      const FileLocation& place = slot->place;
       return {std::string(folders_[place.folder]) +
                   names_.substr(place.name_begin, place.name_bytes),
               place.is_shared};

@@ -43,7 +43,7 @@ class FileIndex {
   void Clear();
 
  private:
-  struct Place {
+  struct FileLocation {
     uint32_t folder = 0;
     uint32_t name_begin = 0;  // The offset in its chunk of names.
     uint16_t name_bytes = 0;
@@ -51,7 +51,7 @@ class FileIndex {
   };
   struct Slot {
     uint64_t hash = 0;
-    Place place;
+    FileLocation place;
   };
 
   uint64_t HashOf(const TensorKey& key, std::string_view device,

@@ -22,14 +22,15 @@ constexpr int kFirstTable = 2;
 constexpr int kLength = 4;
 constexpr int kInputs = 5;
 
-struct Found {
+struct KeyedFile {
   TensorKey key;
   FileIndex::File file;
 };
 
-std::optional<Found> FindTensor(const LevelSide& side, const std::string& op,
-                                int64_t token, Io io, int index) {
-  Found out;
+std::optional<KeyedFile> FindTensor(const LevelSide& side,
+                                    const std::string& op, int64_t token, Io io,
+                                    int index) {
+  KeyedFile out;
   out.key.op = op;
   out.key.token = token;
   out.key.io = io;
@@ -131,8 +132,8 @@ void RopeSlices::FindPart(const match::RopeOps& ops, int64_t token, int part,
   Slice out;
   out.token = token;
   out.op = is_torch_golden_ ? ops.torch : ops.atb;
-  const Found& golden = is_torch_golden_ ? *torch : *atb;
-  const Found& my = is_torch_golden_ ? *atb : *torch;
+  const KeyedFile& golden = is_torch_golden_ ? *torch : *atb;
+  const KeyedFile& my = is_torch_golden_ ? *atb : *torch;
   out.golden = FormatTensorName(kGoldenRun, golden.key);
   out.my = FormatTensorName(kMyRun, my.key);
   out.golden_tensor = is_torch_golden_ ? *std::move(slice) : *std::move(taken);

@@ -94,16 +94,16 @@ class Weights {
   const std::vector<std::string>& names() const { return names_; }
   bool Has(const std::string& name) const { return places_.contains(name); }
   DType TypeOf(const std::string& name) {
-    const Place& place = places_.at(name);
+    const TensorLocation& place = places_.at(name);
     return files_[place.file]->GoTo(place.number)->dtype;
   }
   absl::StatusOr<Tensor> Read(const std::string& name) {
-    const Place& place = places_.at(name);
+    const TensorLocation& place = places_.at(name);
     return ReadTensorAt(*files_[place.file], place.number);
   }
 
  private:
-  struct Place {
+  struct TensorLocation {
     size_t file = 0;
     size_t number = 0;
   };
@@ -113,7 +113,7 @@ class Weights {
     const size_t first = names_.size();
     for (size_t i = 0; i < file->tensor_count(); ++i) {
       const std::string& name = file->Next()->name;
-      if (!places_.try_emplace(name, Place{files_.size(), i}).second) {
+      if (!places_.try_emplace(name, TensorLocation{files_.size(), i}).second) {
         log.Warning(fmt::format("{}: {} appears twice; the first one is used",
                                 path, Quoted(name)));
         continue;
@@ -126,7 +126,7 @@ class Weights {
   }
 
   std::vector<std::unique_ptr<formats::TensorFile>> files_;
-  std::map<std::string, Place> places_;
+  std::map<std::string, TensorLocation> places_;
   std::vector<std::string> names_;
 };
 

@@ -54,33 +54,33 @@ std::vector<WrongModules::Module> WrongModules::Undecided() const {
 }
 
 std::vector<WrongModules::Module> WrongModules::Find(bool is_strange) const {
-  struct Found {
+  struct FoundModule {
     Module module;
     int64_t sequence = 0;
   };
-  std::map<std::string, Found> found;
+  std::map<std::string, FoundModule> found;
   if (!tokens_.empty()) {
     const auto& [number, token] = *tokens_.rbegin();
     for (const auto& [call, failure] : token.failures) {
       if (token.strange.contains(call) != is_strange) continue;
       const auto& [op, rank, count] = call;
-      const Found one{
+      const FoundModule one{
           {op, failure_counts_.at(op), number, count, failure.reason},
           failure.sequence};
       const auto [at, is_new] = found.try_emplace(op, one);
       if (!is_new && one.sequence < at->second.sequence) at->second = one;
     }
   }
-  std::vector<Found> innermost;
+  std::vector<FoundModule> innermost;
   for (const auto& [op, one] : found) {
     const auto inside = found.lower_bound(op + ".");
     const bool holds_one =
         inside != found.end() && inside->first.starts_with(op + ".");
     if (!holds_one) innermost.push_back(one);
   }
-  std::ranges::stable_sort(innermost, {}, &Found::sequence);
+  std::ranges::stable_sort(innermost, {}, &FoundModule::sequence);
   std::vector<Module> out;
-  for (Found& one : innermost) out.push_back(std::move(one.module));
+  for (FoundModule& one : innermost) out.push_back(std::move(one.module));
   return out;
 }
 

@@ -309,7 +309,7 @@ void ComparisonEngine::JudgeByStatistics(const TensorPair& pair,
       *pair.target, *pair.golden, plan_.policy, {plan.basis.basis.computed_in});
   row.set_bitwise_equal(outcome.is_bitwise_equal);
   row.set_statistics_in_part(outcome.is_in_part);
-  for (const StatisticsOutcome::Part& part : outcome.parts) {
+  for (const StatisticsOutcome::JudgedPart& part : outcome.parts) {
     required_tolerances_.AddStatistics(part.verification, part.metrics,
                                        row_count_);
     metrics = Worst(metrics, part.metrics);

@@ -375,7 +375,7 @@ int Judge::PartFor(bool is_computed) {
     part = static_cast<int>(out_.parts.size());
     const DType target = is_lenient ? DType::kFloat32 : target_.dtype;
     const DType golden = is_lenient ? DType::kFloat32 : golden_.dtype;
-    StatisticsOutcome::Part& made = out_.parts.emplace_back();
+    StatisticsOutcome::JudgedPart& made = out_.parts.emplace_back();
     made.verification =
         policy_.VerificationFor(golden_.key, target, golden, basis_);
     made.verification.request.row_elements = 1;
@@ -435,7 +435,7 @@ void Judge::Compare(const TensorStatistic& target,
       (!IsExact() && HasEqualBits(*target_number, *golden_number));
   if (!is_equal && !IsComputed(golden.name)) extremes_differ_ = true;
   const int number = PartFor(IsComputed(golden.name));
-  StatisticsOutcome::Part& part = out_.parts[static_cast<size_t>(number)];
+  StatisticsOutcome::JudgedPart& part = out_.parts[static_cast<size_t>(number)];
   const Verification& verification = part.verification;
   RowMetrics metrics = Measure(target, golden, *target_number, *golden_number,
                                verification.request);

@@ -19,7 +19,7 @@ struct StatisticsOutcome {
   // A condition of the policy for some of the statistics. For each metric,
   // `metrics` has the worst value among these statistics. Metrics that need
   // many elements are absent.
-  struct Part {
+  struct JudgedPart {
     Verification verification;
     RowMetrics metrics;
   };
@@ -34,7 +34,7 @@ struct StatisticsOutcome {
   // At most two. In integer tensors, statistics that are computed, such as the
   // mean, have a looser condition than the others. Empty if the verdict is
   // SKIPPED.
-  std::vector<Part> parts = {};
+  std::vector<JudgedPart> parts = {};
   // Index of the first part that fails, or of another one if none fails; -1 if
   // `parts` is empty.
   int deciding_part = -1;

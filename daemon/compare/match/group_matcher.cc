@@ -157,7 +157,7 @@ absl::Status GroupMatcher::AddCoordinates(bool is_target,
   RankCount& ranks = is_target ? target_ranks_ : golden_ranks_;
   const int64_t token_offset = is_target ? matching_.token_offset() : 0;
   GroupNumbersOfRank group_numbers(side.layouts, side.meshes);
-  std::optional<Place> place;
+  std::optional<DeviceTokens> place;
   const auto add_place = [&] {
     return place.has_value()
                ? AddPlace(is_target, group_numbers.Of(place->rank), *place,
@@ -173,7 +173,7 @@ absl::Status GroupMatcher::AddCoordinates(bool is_target,
         if (!place.has_value() || place->rank != at.rank ||
             place->device != at.device) {
           MSITD_RETURN_IF_ERROR(add_place());
-          place = Place{at.rank, at.device};
+          place = DeviceTokens{at.rank, at.device};
         }
         const int64_t token = at.token - token_offset;
         if (IsSelectedToken(token)) place->tokens.Append(token);
@@ -199,7 +199,7 @@ Selector GroupMatcher::LookingAhead(Selector selector) const {
 
 absl::Status GroupMatcher::AddPlace(bool is_target,
                                     const std::vector<int32_t>& group_numbers,
-                                    const Place& place,
+                                    const DeviceTokens& place,
                                     GroupCollector& groups) {
   for (const int32_t group_number : group_numbers) {
     const auto golden_number = GoldenNumberOf(is_target, group_number);

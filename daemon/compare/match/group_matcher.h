@@ -208,7 +208,7 @@ class GroupMatcher {
   Selector LookingAhead(Selector selector) const;
   // A rank and device of a run, with the selected tokens and the last of all
   // tokens. Tokens are those of the golden run.
-  struct Place {
+  struct DeviceTokens {
     int32_t rank = 0;
     std::string device;
     TokenRuns tokens = {};
@@ -217,7 +217,7 @@ class GroupMatcher {
   // Adds the tokens of a place to the group numbers of its rank.
   absl::Status AddPlace(bool is_target,
                         const std::vector<int32_t>& group_numbers,
-                        const Place& place, GroupCollector& groups);
+                        const DeviceTokens& place, GroupCollector& groups);
   // Returns whether the selected ranks include this golden group number.
   bool IsSelected(int32_t group_number) const;
   bool IsSelectedToken(int64_t token) const;

@@ -176,7 +176,7 @@ class Sorter {
         placements_(side.meshes) {}
 
   // The classification of one tensor.
-  struct Place {
+  struct TensorClass {
     int32_t group_number = 0;
     // The rule or the recorded placement of a shard. Both are null if the
     // tensor is not a shard.
@@ -190,8 +190,8 @@ class Sorter {
     }
   };
 
-  Place PlaceOf(const storage::TensorInfo& tensor) {
-    Place out;
+  TensorClass PlaceOf(const storage::TensorInfo& tensor) {
+    TensorClass out;
     out.placed = placements_.Find(tensor);
     out.layout = layouts_.Find(tensor.key, out.placed != nullptr);
     if (out.layout != nullptr) out.placed = nullptr;
@@ -207,7 +207,7 @@ class Sorter {
 
   // Returns the placement of a tensor of the group, or null if it is not a
   // shard.
-  std::shared_ptr<const PlacedMesh> PlacedMeshOf(const Place& place) {
+  std::shared_ptr<const PlacedMesh> PlacedMeshOf(const TensorClass& place) {
     return place.layout == nullptr ? place.placed
                                    : layouts_.PlacedBy(*place.layout);
   }
@@ -263,7 +263,7 @@ absl::StatusOr<bool> SideLoader::LoadRange(const Range& range, bool is_lean,
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop_));
     if (!more) break;
-    const Sorter::Place place = sorter.PlaceOf(tensor);
+    const Sorter::TensorClass place = sorter.PlaceOf(tensor);
     if (place.group_number != group_number_ || !range.Has(tensor.key) ||
         (takes_ != nullptr && !takes_(tensor.key))) {
       continue;
@@ -323,7 +323,7 @@ absl::StatusOr<bool> SideLoader::Count(Counts& counts) {
       incomplete_count_ = scan->incomplete_count();
       return true;
     }
-    const Sorter::Place place = sorter.PlaceOf(tensor);
+    const Sorter::TensorClass place = sorter.PlaceOf(tensor);
     if (place.group_number != group_number_) continue;
     if (side_.has_copies) ranks_seen_.insert(tensor.key.rank);
     ++counts.by_op[tensor.key.op];

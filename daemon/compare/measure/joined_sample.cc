@@ -21,7 +21,7 @@ uint64_t CountOf(const TensorInfo& shard) {
   return shard.tensor_bytes / ElementBytes(shard.dtype);
 }
 
-using Places = std::vector<SamplePlaces::Place>;
+using Places = std::vector<SamplePlaces::SampledElement>;
 
 // Copies elements of a shard that has only a sample. They must be in this
 // sample.

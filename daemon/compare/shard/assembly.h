@@ -34,15 +34,15 @@ namespace msitd::compare {
 struct LeanShards {
   // The part of the key of a shard that differs from the key of the whole
   // tensor.
-  struct Place {
+  struct ShardKey {
     int32_t rank = 0;
     std::string device;
 
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const ShardKey&, const ShardKey&) = default;
   };
 
   // In the order of the grid. Tensors with equal lists share one.
-  std::shared_ptr<const std::vector<Place>> places;
+  std::shared_ptr<const std::vector<ShardKey>> places;
   // Covers the shapes and hashes of the shards.
   ContentHash digest;
   // Each shard has its bytes or its sample. Set only if the whole tensor lacks

@@ -91,9 +91,9 @@ absl::StatusOr<std::vector<TensorInfo>> LoadShards(const LogicalTensor& tensor,
   const LeanShards& lean = *tensor.assembly->lean;
   const TensorKey& key = tensor.key;
   Selector selector;
-  std::map<LeanShards::Place, size_t> numbers;
+  std::map<LeanShards::ShardKey, size_t> numbers;
   for (size_t i = 0; i < lean.places->size(); ++i) {
-    const LeanShards::Place& place = (*lean.places)[i];
+    const LeanShards::ShardKey& place = (*lean.places)[i];
     numbers.emplace(place, i);
     selector.ranks.push_back(place.rank);
   }

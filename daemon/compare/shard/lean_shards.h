@@ -30,7 +30,7 @@ class LeanTable {
   void MakeLean(LogicalTensor& tensor);
 
  private:
-  using Places = std::vector<LeanShards::Place>;
+  using Places = std::vector<LeanShards::ShardKey>;
   using Ranks = std::vector<int32_t>;
 
   // Most tensors of a group have one of a few lists, which they share.

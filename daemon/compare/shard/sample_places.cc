@@ -17,7 +17,8 @@ uint64_t CountOf(const TensorInfo& shard) {
   return shard.tensor_bytes / ElementBytes(shard.dtype);
 }
 
-bool AreSampled(const std::vector<SamplePlaces::Place>& places, uint64_t step) {
+bool AreSampled(const std::vector<SamplePlaces::SampledElement>& places,
+                uint64_t step) {
   return std::all_of(places.begin(), places.end(), [step](const auto& place) {
     return place.element % step == 0;
   });

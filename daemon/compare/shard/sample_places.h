@@ -15,7 +15,7 @@ namespace msitd::compare {
 // this term: for each shard, the elements that are in the sample of the whole.
 class SamplePlaces {
  public:
-  struct Place {
+  struct SampledElement {
     size_t number;     // Number of the element in the sample of the whole.
     uint64_t element;  // Number of the element in the shard.
   };
@@ -24,10 +24,12 @@ class SamplePlaces {
                std::span<const storage::TensorInfo> shards);
 
   // One list for each shard, by ascending element.
-  const std::vector<std::vector<Place>>& places() const { return places_; }
+  const std::vector<std::vector<SampledElement>>& places() const {
+    return places_;
+  }
 
  private:
-  std::vector<std::vector<Place>> places_;
+  std::vector<std::vector<SampledElement>> places_;
 };
 
 // Returns whether the sample of the whole can be formed from the recorded data

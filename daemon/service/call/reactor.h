@@ -346,7 +346,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
   const TaskPool::CallCount count_;
   TaskPool& pool_;
   Call call_;
-  std::optional<StreamPlaces::Place> place_;
+  std::optional<StreamPlaces::StreamPlace> place_;
   Source source_;
   const std::shared_ptr<Parking> parking_ = std::make_shared<Parking>();
   Response message_;

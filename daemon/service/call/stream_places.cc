@@ -15,7 +15,7 @@ size_t ShareOf(size_t all, bool is_local) {
 
 }  // namespace
 
-StreamPlaces::Place::~Place() {
+StreamPlaces::StreamPlace::~StreamPlace() {
   if (places_ == nullptr) return;
   MSITD_CHECK(bytes_ == 0);
   if (is_over_) places_->watch_.Came(call_);
@@ -23,7 +23,7 @@ StreamPlaces::Place::~Place() {
   --places_->stream_count_;
 }
 
-absl::Status StreamPlaces::Place::BeginWrite(size_t message_bytes) {
+absl::Status StreamPlaces::StreamPlace::BeginWrite(size_t message_bytes) {
   MSITD_CHECK(bytes_ == 0);
   const size_t bytes = BytesOf(message_bytes);
   {
@@ -48,19 +48,19 @@ absl::Status StreamPlaces::Place::BeginWrite(size_t message_bytes) {
   return absl::OkStatus();
 }
 
-void StreamPlaces::Place::EndWrite() {
+void StreamPlaces::StreamPlace::EndWrite() {
   places_->watch_.Came(call_);
   byte_share_.Release();
   const MutexLock lock(places_->mu_);
   places_->bytes_ -= std::exchange(bytes_, 0);
 }
 
-void StreamPlaces::Place::End() {
+void StreamPlaces::StreamPlace::End() {
   is_over_ = true;
   places_->watch_.Expect(call_, CallWatch::Clock::now() + kTakeTimeout);
 }
 
-absl::StatusOr<StreamPlaces::Place> StreamPlaces::Enter(
+absl::StatusOr<StreamPlaces::StreamPlace> StreamPlaces::Enter(
     grpc_call* call, const access::Caller& caller, bool is_local) {
   MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
                          shares_.Acquire(caller));
@@ -72,7 +72,7 @@ absl::StatusOr<StreamPlaces::Place> StreamPlaces::Enter(
         ErrorReason::kRequestsExhausted);
   }
   ++stream_count_;
-  return Place(*this, call, caller, is_local, std::move(share));
+  return StreamPlace(*this, call, caller, is_local, std::move(share));
 }
 
 }  // namespace msitd::service

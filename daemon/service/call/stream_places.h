@@ -40,9 +40,9 @@ class StreamPlaces {
   static constexpr std::chrono::seconds kTakeTimeout{5};
 
   // The place of one stream, which is released when destroyed. Not thread-safe.
-  class Place {
+  class StreamPlace {
    public:
-    Place(Place&& other) noexcept
+    StreamPlace(StreamPlace&& other) noexcept
         : places_(std::exchange(other.places_, nullptr)),
           call_(other.call_),
           caller_(std::move(other.caller_)),
@@ -51,9 +51,9 @@ class StreamPlaces {
           is_over_(other.is_over_),
           share_(std::move(other.share_)),
           byte_share_(std::move(other.byte_share_)) {}
-    Place& operator=(Place&&) = delete;
+    StreamPlace& operator=(StreamPlace&&) = delete;
     // No message may be in progress.
-    ~Place();
+    ~StreamPlace();
 
     // Starts sending a message of this size, which must be received in time.
     //
@@ -69,8 +69,8 @@ class StreamPlaces {
    private:
     friend class StreamPlaces;
 
-    Place(StreamPlaces& places, grpc_call* call, access::Caller caller,
-          bool is_local, access::FairShares::Grant share)
+    StreamPlace(StreamPlaces& places, grpc_call* call, access::Caller caller,
+                bool is_local, access::FairShares::Grant share)
         : places_(&places),
           call_(call),
           caller_(std::move(caller)),
@@ -92,8 +92,9 @@ class StreamPlaces {
   // their messages are divided among callers by access::FairShares.
   //
   // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if there is no place.
-  absl::StatusOr<Place> Enter(grpc_call* call, const access::Caller& caller,
-                              bool is_local);
+  absl::StatusOr<StreamPlace> Enter(grpc_call* call,
+                                    const access::Caller& caller,
+                                    bool is_local);
 
  private:
   CallWatch watch_{GRPC_STATUS_UNAVAILABLE, "nobody takes the next message"};

@@ -23,7 +23,7 @@ class ChunkNames {
       : chunk_(chunk), names_(names), found_(kPlaceCount) {}
 
   absl::StatusOr<uint32_t> IdOf(chunk::TextRef ref) {
-    Found& found = found_[ref.offset * kSpread >> (32 - kPlaceBits)];
+    FoundName& found = found_[ref.offset * kSpread >> (32 - kPlaceBits)];
     // 0 is not the number of any name.
     if (found.id == 0 || found.ref.offset != ref.offset ||
         found.ref.length != ref.length) {
@@ -34,7 +34,7 @@ class ChunkNames {
   }
 
  private:
-  struct Found {
+  struct FoundName {
     chunk::TextRef ref{};
     uint32_t id = 0;
   };
@@ -48,7 +48,7 @@ class ChunkNames {
 
   const chunk::Chunk& chunk_;
   NewNames& names_;
-  std::vector<Found> found_;
+  std::vector<FoundName> found_;
 };
 
 }  // namespace msitd::storage

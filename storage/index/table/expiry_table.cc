@@ -54,11 +54,11 @@ uint64_t ExpiryTable::ExpiredBytes(RunId run) {
   return it == expired_bytes_.end() ? 0 : it->second;
 }
 
-std::optional<ExpiryTable::Place> ExpiryTable::Unfreed() {
+std::optional<ExpiryTable::UnfreedSpace> ExpiryTable::Unfreed() {
   const MutexLock lock(mu_);
   for (const auto& [key, mark] : marks_) {
     if (mark.freed_end < mark.end) {
-      return Place{SegmentId{key.second}, RunId{key.first}};
+      return UnfreedSpace{SegmentId{key.second}, RunId{key.first}};
     }
   }
   return std::nullopt;

@@ -37,13 +37,13 @@ class ExpiryTable {
 
   uint64_t ExpiredBytes(RunId run);
 
-  struct Place {
+  struct UnfreedSpace {
     SegmentId segment{};
     RunId run{};
   };
   // Returns a run and segment whose space has not been reclaimed completely;
   // nothing if there is none.
-  std::optional<Place> Unfreed();
+  std::optional<UnfreedSpace> Unfreed();
   // Returns the segments in which at least one run has discarded everything.
   std::vector<SegmentId> Drained();
 

@@ -24,7 +24,7 @@ constexpr size_t kFxFoldersMax = 4;
 // Longer numbers are times.
 constexpr size_t kStepDigitsMax = 11;
 
-struct Place {
+struct GraphFolder {
   int32_t rank = 0;
   int32_t world_size = 0;
   int64_t token = 0;
@@ -38,10 +38,10 @@ bool IsStep(const std::string& name) {
 }
 
 // Determines the meaning of the folders that contain the files of `relative`.
-Place PlaceOf(const TreeFolder& folder, const std::string& relative) {
+GraphFolder PlaceOf(const TreeFolder& folder, const std::string& relative) {
   const std::vector<std::string> names = NamesOf(folder.above(), relative);
   const bool is_root = relative.empty();
-  Place place;
+  GraphFolder place;
   for (size_t up = std::min(names.size(), kFxFoldersMax); up > 0; --up) {
     if (const auto rank = ParseRankFolder(names[names.size() - up])) {
       place.rank = rank->rank;
@@ -78,7 +78,7 @@ class FxTree final : public TokenTree {
  private:
   struct Folder {
     std::string path;
-    Place place;
+    GraphFolder place;
     // The prefix of the ops of its graph.
     std::string prefix;
   };
@@ -118,7 +118,7 @@ bool IsFxName(const std::string& name) {
 
 void FxTree::Visit(const std::string& path, Listing* listing) {
   if (std::any_of(listing->files.begin(), listing->files.end(), IsFxName)) {
-    Place place = PlaceOf(root(), path);
+    GraphFolder place = PlaceOf(root(), path);
     if (place.token >= 0) {
       TakeWorldSize(place.world_size, root().PathOf(path));
       folders_.push_back({path, std::move(place), ""});
@@ -145,7 +145,7 @@ void FxTree::NameGraphs() {
   size_t most_of_rank = 0;
   size_t most_with_names = 0;
   for (const Folder& folder : folders_) {
-    const Place& place = folder.place;
+    const GraphFolder& place = folder.place;
     auto& in_rank = of_rank[place.rank];
     in_rank.insert(place.graph);
     if (!place.is_time) {
@@ -165,7 +165,7 @@ void FxTree::NameGraphs() {
   // Set when the previous ranks are no longer used.
   std::vector<std::pair<Folder*, int32_t>> ranks;
   for (Folder& folder : folders_) {
-    const Place& place = folder.place;
+    const GraphFolder& place = folder.place;
     if (!place.is_time) {
       if (most_with_names > 1 || is_named) folder.prefix = place.graph;
       continue;
@@ -193,7 +193,7 @@ void FxTree::NameGraphs() {
 std::set<std::string> FxTree::graphs() const {
   std::set<std::string> out;
   for (const Folder& folder : folders_) {
-    const Place& place = folder.place;
+    const GraphFolder& place = folder.place;
     if (!place.is_time && IsGraphFolder(place.graph)) out.insert(place.graph);
   }
   return out;
@@ -208,7 +208,7 @@ absl::Status FxTree::Open() {
   NameGraphs();
   std::map<TokenPlace, std::vector<size_t>> tokens;
   for (size_t i = 0; i < folders_.size(); ++i) {
-    const Place& place = folders_[i].place;
+    const GraphFolder& place = folders_[i].place;
     tokens[{place.rank, place.token}].push_back(i);
   }
   SetFolders(std::move(tokens));

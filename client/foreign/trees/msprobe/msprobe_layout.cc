@@ -83,7 +83,7 @@ class Finder {
   }
 
  private:
-  struct Found {
+  struct FoundDump {
     RankName rank;
     int64_t token;
     std::string path;
@@ -140,7 +140,7 @@ class Finder {
   void NumberRanks() {
     int32_t next = 0;
     std::map<int64_t, int32_t> processes;
-    for (const Found& found : found_) {
+    for (const FoundDump& found : found_) {
       if (found.rank.is_process) {
         processes[found.rank.number] = 0;
       } else {
@@ -157,7 +157,7 @@ class Finder {
                       "proc{} does not specify its rank, so rank {} is used",
                       process, rank)});
     }
-    for (Found& found : found_) {
+    for (FoundDump& found : found_) {
       const int64_t rank = found.rank.is_process ? processes[found.rank.number]
                                                  : found.rank.number;
       layout_.places.push_back(
@@ -188,7 +188,7 @@ class Finder {
   }
 
   const TreeFolder& folder_;
-  std::vector<Found> found_;
+  std::vector<FoundDump> found_;
   MsprobeLayout layout_;
 };
 

@@ -65,15 +65,15 @@ std::vector<Entry> EntriesOf(const MsprobeDump& dump, MsprobeFile file) {
 }
 
 // The content of one place of an entry: a row, or further places.
-struct Place {
+struct EntryNode {
   const MsprobeRow* row = nullptr;
-  std::vector<std::pair<std::string, Place>> below;
+  std::vector<std::pair<std::string, EntryNode>> below;
   std::map<std::string, size_t, std::less<>> numbers;  // Indexes into `below`.
 
-  Place& At(std::string_view key) {
+  EntryNode& At(std::string_view key) {
     const auto [found, is_new] =
         numbers.try_emplace(std::string(key), below.size());
-    if (is_new) below.emplace_back(std::string(key), Place());
+    if (is_new) below.emplace_back(std::string(key), EntryNode());
     return below[found->second].second;
   }
 };
@@ -89,8 +89,8 @@ std::optional<size_t> PositionOf(std::string_view key) {
 }
 
 // Returns the positions of a list, in order; nothing if `place` must be a map.
-std::optional<std::vector<const Place*>> ListOf(const Place& place) {
-  std::vector<const Place*> out;
+std::optional<std::vector<const EntryNode*>> ListOf(const EntryNode& place) {
+  std::vector<const EntryNode*> out;
   for (const auto& [key, below] : place.below) {
     const auto position = PositionOf(key);
     if (!position || *position > place.below.size() + kGapsMax) {
@@ -103,12 +103,12 @@ std::optional<std::vector<const Place*>> ListOf(const Place& place) {
   return out;
 }
 
-void WritePlace(const Place& place, JsonWriter& out) {
+void WritePlace(const EntryNode& place, JsonWriter& out) {
   if (place.row != nullptr) return WriteMsprobeLeaf(*place.row, out);
   const auto list = ListOf(place);
   if (list.has_value()) {
     out.BeginList();
-    for (const Place* item : *list) {
+    for (const EntryNode* item : *list) {
       if (item == nullptr) {
         out.Null();
       } else {
@@ -133,7 +133,7 @@ void WritePlace(const Place& place, JsonWriter& out) {
   out.EndObject();
 }
 
-void WriteMap(const Place& place, JsonWriter& out) {
+void WriteMap(const EntryNode& place, JsonWriter& out) {
   out.BeginObject();
   for (const auto& [key, below] : place.below) {
     WritePlace(below, out.Key(key));
@@ -148,7 +148,7 @@ class Parts {
       : doubled_(doubled) {}
 
   void Add(const MsprobeRow& row) {
-    Place* place = &parts_[row.name.part];
+    EntryNode* place = &parts_[row.name.part];
     std::string_view rest = row.name.keys;
     // The name of a parameter may contain dots.
     const bool is_whole =
@@ -166,12 +166,12 @@ class Parts {
     place->row = &row;
   }
 
-  const Place& Of(MsprobePart part) { return parts_[part]; }
+  const EntryNode& Of(MsprobePart part) { return parts_[part]; }
   bool Has(MsprobePart part) const { return parts_.count(part) != 0; }
 
  private:
   absl::FunctionRef<void(const MsprobeRow&)> doubled_;
-  std::map<MsprobePart, Place> parts_;
+  std::map<MsprobePart, EntryNode> parts_;
 };
 
 void WriteForward(std::string_view name, Parts& parts, JsonWriter& out) {

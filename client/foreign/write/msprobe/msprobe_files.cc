@@ -92,14 +92,14 @@ class Handler final : public nlohmann::json_sax<Json> {
   bool string(std::string& text) override {
     Item();
     if (open_.empty() || open_.back().is_list) return true;
-    Place& place = open_.back();
+    OpenValue& place = open_.back();
     if (place.key == "type") place.has_type = true;
     if (place.key == "data_name") place.file = text == kNoFile ? "" : text;
     return true;
   }
 
   bool key(std::string& text) override {
-    Place& place = open_.back();
+    OpenValue& place = open_.back();
     if (text == "dtype") place.has_dtype = true;
     if (text == "shape") place.has_shape = true;
     // Readers would disagree about the name to use.
@@ -116,7 +116,7 @@ class Handler final : public nlohmann::json_sax<Json> {
   }
 
   bool end_object() override {
-    const Place place = std::move(open_.back());
+    const OpenValue place = std::move(open_.back());
     open_.pop_back();
     const bool is_tensor = place.has_type && place.has_dtype && place.has_shape;
     const bool is_in_data = open_.size() >= 2 && open_[0].key == "data";
@@ -140,7 +140,7 @@ class Handler final : public nlohmann::json_sax<Json> {
 
  private:
   // An open object or list.
-  struct Place {
+  struct OpenValue {
     bool is_list = false;
     std::string key;  // The key of the last item in it.
     size_t count = 0;
@@ -200,7 +200,7 @@ class Handler final : public nlohmann::json_sax<Json> {
 
   const size_t tensors_max_;
   MsprobeFiles& files_;
-  std::vector<Place> open_;
+  std::vector<OpenValue> open_;
   absl::Status status_;
 };
 

@@ -5,14 +5,14 @@
 
 namespace msitd::libmsit {
 
-void ChunkContents::Add(const Part& part) {
+void ChunkContents::Add(const PartFacts& part) {
   if (!part.is_first || !part.is_last) return parts.push_back(part);
   ++tensor_count;
   tensor_bytes += part.tensor_bytes;
   degraded_count += part.is_degraded ? 1 : 0;
 }
 
-void ChunkContents::Remove(const Part& part) {
+void ChunkContents::Remove(const PartFacts& part) {
   if (part.is_first && part.is_last) {
     --tensor_count;
     tensor_bytes -= part.tensor_bytes;
@@ -21,7 +21,7 @@ void ChunkContents::Remove(const Part& part) {
   }
   // If only digests are sent, a chunk may contain several parts of a tensor.
   const auto it =
-      std::find_if(parts.begin(), parts.end(), [&part](const Part& one) {
+      std::find_if(parts.begin(), parts.end(), [&part](const PartFacts& one) {
         return one.sequence == part.sequence && one.is_first == part.is_first &&
                one.is_last == part.is_last;
       });
@@ -67,7 +67,7 @@ void DeliveryLedger::Acknowledge(const ChunkContents& contents) {
   acknowledged_count_ += contents.tensor_count;
   acknowledged_bytes_ += contents.tensor_bytes;
   coverage_.degraded_count += contents.degraded_count;
-  for (const ChunkContents::Part& part : contents.parts) {
+  for (const ChunkContents::PartFacts& part : contents.parts) {
     if (!part.is_last || broken_.erase(part.sequence) != 0) continue;
     ++acknowledged_count_;
     acknowledged_bytes_ += part.tensor_bytes;
@@ -77,7 +77,7 @@ void DeliveryLedger::Acknowledge(const ChunkContents& contents) {
 
 void DeliveryLedger::DropChunk(const ChunkContents& contents) {
   coverage_.dropped_count += contents.tensor_count;
-  for (const ChunkContents::Part& part : contents.parts) {
+  for (const ChunkContents::PartFacts& part : contents.parts) {
     // The parts before this one were sent, or the tensor would already be
     // broken. It stays broken after its last part, because earlier parts may
     // still be dropped.

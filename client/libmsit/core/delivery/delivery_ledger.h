@@ -14,7 +14,7 @@ namespace msitd::libmsit {
 // The contents of a chunk, as far as they are needed for counting.
 struct ChunkContents {
   // A tensor with one part, or one part of a tensor with several.
-  struct Part {
+  struct PartFacts {
     uint64_t sequence = 0;
     uint64_t tensor_bytes = 0;  // 0 if no bytes are sent.
     bool is_first = false;
@@ -29,12 +29,12 @@ struct ChunkContents {
   // How many of them are kept as summaries although their bytes are requested.
   uint64_t degraded_count = 0;
   // Parts of tensors with several parts.
-  std::vector<Part> parts;
+  std::vector<PartFacts> parts;
 
   // Does not fail if `parts` has room for another entry.
-  void Add(const Part& part);
+  void Add(const PartFacts& part);
   // Reverses Add.
-  void Remove(const Part& part);
+  void Remove(const PartFacts& part);
 };
 
 // Counts the outcome of each record exactly once. Thread-compatible.

@@ -148,7 +148,7 @@ TEST(ChunkGoldenTest, SampleFrameReadsBack) {
   FramePayload payload(chunk->header());
   const std::span<const std::byte> kept = std::span(bytes).subspan(span);
   for (const RecordDescriptor& record : chunk->records()) {
-    const FramePayload::Place place = payload.Next(record);
+    const FramePayload::RecordBytes place = payload.Next(record);
     EXPECT_EQ(record.sample_hash,
               HashSample(kept.subspan(place.offset, place.bytes)));
   }

@@ -75,7 +75,7 @@ TEST(FramePayloadTest, SamplesLieOneBehindTheOther) {
   uint64_t end = 0;
   for (size_t i = 0; i < records.size(); ++i) {
     const RecordDescriptor& record = chunk->records()[i];
-    const FramePayload::Place place = payload.Next(record);
+    const FramePayload::RecordBytes place = payload.Next(record);
     EXPECT_EQ(place.offset, AlignUp(end, kRecordAlignment));
     // Padding consists of zeros.
     for (; end < place.offset; ++end) EXPECT_EQ(kept[end], std::byte{0});
@@ -143,7 +143,7 @@ TEST(FramePayloadTest, WholePayloadLiesAsItCameAndSummariesHaveNone) {
     ASSERT_TRUE(chunk.ok());
     FramePayload payload(chunk->header());
     for (const RecordDescriptor& record : chunk->records()) {
-      const FramePayload::Place place = payload.Next(record);
+      const FramePayload::RecordBytes place = payload.Next(record);
       EXPECT_EQ(place.offset, record.payload_offset);
       EXPECT_EQ(place.bytes, flags == 0 ? record.payload_bytes : 0);
     }

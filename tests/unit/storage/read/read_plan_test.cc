@@ -34,8 +34,8 @@ void ExpectSound(const ReadPlan& plan, const std::vector<PartInfo>& parts) {
   EXPECT_EQ(plan.buffer_bytes, buffer_end);
   size_t needed = 0;
   for (size_t i = 0; i < plan.places.size(); ++i) {
-    const ReadPlan::Place& place = plan.places[i];
-    if (place.read == ReadPlan::Place::kNoRead) continue;
+    const ReadPlan::BufferPlace& place = plan.places[i];
+    if (place.read == ReadPlan::BufferPlace::kNoRead) continue;
     ASSERT_LT(place.read, plan.reads.size());
     // Reads are in the order in which they are needed.
     EXPECT_LE(place.read, needed);
@@ -115,7 +115,8 @@ TEST(ReadPlanTest, WhatIsNoPartIsNotRead) {
   ASSERT_EQ(plan.places.size(), 5u);
   ASSERT_EQ(plan.reads.size(), 1u);
   for (size_t i = 0; i < parts.size(); ++i) {
-    EXPECT_EQ(plan.places[i].read == ReadPlan::Place::kNoRead, i != 3) << i;
+    EXPECT_EQ(plan.places[i].read == ReadPlan::BufferPlace::kNoRead, i != 3)
+        << i;
   }
 }
 

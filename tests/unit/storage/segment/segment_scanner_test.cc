@@ -60,8 +60,8 @@ class SegmentScannerTest : public ::testing::Test {
     EXPECT_EQ(*file->Read(0, file_.bytes), file_.bytes.size());
   }
 
-  SegmentScanner::Place Place() const {
-    SegmentScanner::Place place;
+  SegmentScanner::ScanRange Place() const {
+    SegmentScanner::ScanRange place;
     place.store_id = kStore;
     place.segment = kSegment;
     place.end_bytes = file_.bytes.size();
@@ -69,7 +69,7 @@ class SegmentScannerTest : public ::testing::Test {
   }
 
   // Returns the offsets of the frames. Each gap is represented by -1.
-  std::vector<int64_t> Scan(const SegmentScanner::Place& place) {
+  std::vector<int64_t> Scan(const SegmentScanner::ScanRange& place) {
     std::vector<int64_t> out;
     SegmentScanner scanner(file_, place);
     while (true) {
@@ -147,7 +147,7 @@ TEST_F(SegmentScannerTest, FileCutAnywhereGivesTheWholeFramesBeforeTheCut) {
 }
 
 TEST_F(SegmentScannerTest, FramesThatBelongElsewhereDoNotCount) {
-  SegmentScanner::Place place = Place();
+  SegmentScanner::ScanRange place = Place();
   place.store_id = 98;
   EXPECT_EQ(Scan(place), std::vector<int64_t>{-1});
   place = Place();

@@ -44,7 +44,7 @@ v1::Run RunOf(int32_t first, int32_t last) {
 template <typename Message>
 Message Merged(const std::vector<Message>& messages,
                std::vector<std::string>& notes) {
-  std::vector<Part> parts;
+  std::vector<NodeAnswer> parts;
   const char* const names[] = {"a", "b", "c"};
   for (size_t i = 0; i < messages.size(); ++i) {
     parts.push_back({&messages[i], names[i]});

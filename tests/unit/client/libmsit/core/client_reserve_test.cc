@@ -58,7 +58,7 @@ class ClientReserveTest : public ClientTest {
   // Writes bytes that depend on their offset.
   static void Fill(const Reservation& reserved) {
     uint64_t at = 0;
-    for (const Reservation::Part& part : reserved.parts) {
+    for (const Reservation::ReservedPart& part : reserved.parts) {
       for (std::byte& one : part.bytes) one = ByteAt(at++);
     }
     EXPECT_EQ(at, reserved.tensor_bytes);
@@ -139,7 +139,7 @@ TEST_F(ClientReserveTest, WhatIsGivenUpIsShownNowhere) {
     ASSERT_TRUE(Record("behind", 5).ok());
     Fill(*reserved);
     ASSERT_TRUE(client_->Publish(*reserved, false).ok());
-    for (const Reservation::Part& part : reserved->parts) {
+    for (const Reservation::ReservedPart& part : reserved->parts) {
       EXPECT_EQ(std::ranges::count(part.place.payload, std::byte{0}),
                 static_cast<ptrdiff_t>(part.place.payload.size()));
     }

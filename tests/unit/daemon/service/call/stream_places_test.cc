@@ -18,7 +18,7 @@ class StreamPlacesTest : public ::testing::Test {
     return {"uid:" + std::to_string(++caller_), access::Role::kAdmin};
   }
 
-  StreamPlaces::Place Enter(bool is_local) {
+  StreamPlaces::StreamPlace Enter(bool is_local) {
     return *places_.Enter(NextCall(), NextCaller(), is_local);
   }
 
@@ -31,7 +31,7 @@ class StreamPlacesTest : public ::testing::Test {
 };
 
 TEST_F(StreamPlacesTest, OneMoreIsRefusedUntilOneEnds) {
-  std::vector<StreamPlaces::Place> taken;
+  std::vector<StreamPlaces::StreamPlace> taken;
   while (taken.size() < StreamPlaces::kStreamsMax / 4 * 3) {
     taken.push_back(Enter(false));
   }
@@ -46,7 +46,7 @@ TEST_F(StreamPlacesTest, OneMoreIsRefusedUntilOneEnds) {
 
 TEST_F(StreamPlacesTest, OneCallerLeavesStreamsToOthersAndToAdmins) {
   const access::Caller greedy{"uid:1", access::Role::kReader};
-  std::vector<StreamPlaces::Place> taken;
+  std::vector<StreamPlaces::StreamPlace> taken;
   absl::Status refused;
   while (refused.ok()) {
     auto place = places_.Enter(NextCall(), greedy, true);
@@ -63,7 +63,7 @@ TEST_F(StreamPlacesTest, OneCallerLeavesStreamsToOthersAndToAdmins) {
 
 TEST_F(StreamPlacesTest, MessagesOnTheirWayAreBoundedInBytes) {
   constexpr size_t kMessageBytes = size_t{4} << 20;
-  std::vector<StreamPlaces::Place> taken;
+  std::vector<StreamPlaces::StreamPlace> taken;
   absl::Status status;
   while (status.ok()) {
     taken.push_back(Enter(true));
@@ -86,7 +86,7 @@ TEST_F(StreamPlacesTest, MessagesOnTheirWayAreBoundedInBytes) {
 TEST_F(StreamPlacesTest, MessagesOfOneCallerLeaveMemoryToOthers) {
   constexpr size_t kMessageBytes = size_t{1} << 20;
   const access::Caller greedy{"uid:1", access::Role::kReader};
-  std::vector<StreamPlaces::Place> taken;
+  std::vector<StreamPlaces::StreamPlace> taken;
   absl::Status status;
   while (status.ok()) {
     taken.push_back(*places_.Enter(NextCall(), greedy, true));
@@ -102,13 +102,13 @@ TEST_F(StreamPlacesTest, MessagesOfOneCallerLeaveMemoryToOthers) {
   other->EndWrite();
   taken[1].EndWrite();
   EXPECT_TRUE(taken.back().BeginWrite(kMessageBytes).ok());
-  for (StreamPlaces::Place& place : taken) {
+  for (StreamPlaces::StreamPlace& place : taken) {
     if (&place != &taken[1]) place.EndWrite();
   }
 }
 
 TEST_F(StreamPlacesTest, SingleMessageMayBeOfAnySize) {
-  StreamPlaces::Place place = Enter(false);
+  StreamPlaces::StreamPlace place = Enter(false);
   EXPECT_TRUE(place.BeginWrite(StreamPlaces::kBytesMax).ok());
   place.EndWrite();
 }
