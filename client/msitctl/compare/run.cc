@@ -13,6 +13,7 @@
 #include "client/ask/text/partial_text.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/compare/comparison_printer.h"
+#include "client/msitctl/compare/flag_conflicts.h"
 #include "client/msitctl/compare/follow.h"
 #include "client/msitctl/compare/kept_note.h"
 #include "client/msitctl/compare/layout_hints.h"
@@ -113,73 +114,12 @@ ask::Outcome Follow(Invocation& invocation, const CompareFlags& flags,
   return OutcomeOf(comparison, AllowedBy(flags.list));
 }
 
-// Rejects flags that require a single daemon.
-ask::Outcome CheckFleet(Invocation& invocation, const CompareFlags& flags) {
-  MSITCTL_RETURN_IF_FAILED(UseWorker(invocation, flags.at));
-  if (invocation.fleet() == nullptr) return {};
-  const MatchingFlags& matching = flags.matching;
-  const bool matches =
-      flags.match.matcher != "auto" && flags.match.matcher != "none";
-  const char* const refused = flags.follow                     ? "--follow"
-                              : !flags.plugins.plugins.empty() ? "--plugin"
-                              : matches                        ? "--match"
-                              : !matching.mapping_file.empty()
-                                  ? "--mapping-file"
-                                  : nullptr;
-  if (refused == nullptr) return {};
-  return ask::UsageError(
-      fmt::format("compare run {} works with one daemon: name it with "
-                  "--endpoint instead of "
-                  "--endpoints",
-                  refused));
-}
-
-// Rejects flags that require one comparison by a single daemon.
-ask::Outcome CheckParts(Invocation& invocation, const CompareFlags& flags) {
-  const PartsFlags& parts = flags.parts;
-  if (!parts.asked_for()) {
-    const char* const alone = !parts.ray_address.empty()     ? "--ray-address"
-                              : !parts.out.empty()           ? "--out"
-                              : !parts.worker_config.empty() ? "--worker-config"
-                              : parts.no_passing_rows ? "--no-passing-rows"
-                              : parts.workers > 0     ? "--workers"
-                                                      : nullptr;
-    if (alone == nullptr) return {};
-    return ask::UsageError(fmt::format("{} goes with --engine alone", alone));
-  }
-  if (!parts.ray_address.empty() && parts.engine != "ray") {
-    return ask::UsageError("--ray-address goes with --engine ray alone");
-  }
-  const bool matches =
-      flags.match.matcher != "auto" && flags.match.matcher != "none";
-  const char* const refused = invocation.fleet() != nullptr     ? "--endpoints"
-                              : flags.follow                    ? "--follow"
-                              : flags.detach                    ? "--detach"
-                              : !flags.plugins.plugins.empty()  ? "--plugin"
-                              : matches                         ? "--match"
-                              : !flags.matching.mapping.empty() ? "--mapping"
-                              : !flags.matching.mapping_file.empty()
-                                  ? "--mapping-file"
-                              : flags.rows == "all" ? "--rows all"
-                                                    : nullptr;
-  if (refused == nullptr) return {};
-  return ask::UsageError(fmt::format(
-      "{} does not go with --engine: a comparison in parts leaves its rows in "
-      "files, and pairs by names alone",
-      refused));
-}
-
 // Called before the comparison is created, so that an invalid plug-in is
 // reported at once.
 ask::Outcome StartPluginsOf(
     Invocation& invocation, const CompareFlags& flags,
     std::vector<std::unique_ptr<ask::Plugin>>& plugins) {
   if (flags.plugins.plugins.empty()) return {};
-  if (flags.detach || flags.follow) {
-    return ask::UsageError(
-        "--plugin goes with neither --detach nor --follow; compare metric adds "
-        "to a comparison that has ended");
-  }
   std::vector<v1::Metric> taken;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, taken));
   return StartPlugins(flags.plugins, NamesOf(taken), invocation.interrupts(),
@@ -285,16 +225,9 @@ ask::Outcome Match(Invocation& invocation, const CompareFlags& flags,
                    v1::Comparison& comparison, std::string& mapping) {
   // Matchers read graphs and files of runs on a single daemon.
   if (invocation.fleet() != nullptr || IsFar(flags)) return {};
-  MatchFlags how = flags.match;
-  MSITCTL_RETURN_IF_FAILED(SettleMatcher(how));
-  if (how.matcher == "none") return {};
-  const bool is_auto = how.matcher == "auto";
-  if (SaysPairs(flags.matching) || flags.follow) {
-    if (is_auto) return {};
-    return ask::UsageError(fmt::format(
-        "--match {} goes with nothing else that pairs tensors, nor --follow",
-        how.matcher));
-  }
+  if (flags.match.matcher == "none") return {};
+  if (SaysPairs(flags.matching) || flags.follow) return {};
+  const bool is_auto = flags.match.matcher == "auto";
   fill::RunSources sources;
   const ask::Outcome outcome =
       fill::ReadSources(invocation, flags.golden, flags.target, sources);
@@ -308,7 +241,7 @@ ask::Outcome Match(Invocation& invocation, const CompareFlags& flags,
   }
   std::optional<fill::RunMatch> match;
   MSITCTL_RETURN_IF_FAILED(MatchByFlags(invocation, flags.golden, flags.target,
-                                        sources, how, match));
+                                        sources, flags.match, match));
   if (!match.has_value()) return {};
   TellOfMatch(*match, flags.golden, flags.target);
   if (match->matcher == match::Matcher::kMsprobe) {
@@ -344,8 +277,8 @@ ask::Outcome Create(Invocation& invocation,
       &v1::ComparisonService::Stub::CreateComparison, request, comparison);
   if (IsTimeout(outcome)) {
     outcome.error +=
-        "; whether the comparison was made and goes on is not known, msitctl "
-        "compare list tells";
+        "; the comparison may have been created and may still be running; to "
+        "check: msitctl compare list";
   }
   return outcome;
 }
@@ -430,8 +363,10 @@ ask::Outcome RunInParts(Invocation& invocation, const CompareFlags& flags,
 ask::Outcome RunComparison(Invocation& invocation, const CompareFlags& given) {
   CompareFlags flags = given;
   MSITCTL_RETURN_IF_FAILED(TakePlaces(invocation, flags));
-  MSITCTL_RETURN_IF_FAILED(CheckParts(invocation, flags));
-  MSITCTL_RETURN_IF_FAILED(CheckFleet(invocation, flags));
+  MSITCTL_RETURN_IF_FAILED(SettleMatcher(flags.match));
+  MSITCTL_RETURN_IF_FAILED(
+      CheckFlags(GivenOperands(flags, invocation.fleet() != nullptr)));
+  MSITCTL_RETURN_IF_FAILED(UseWorker(invocation, flags.at));
   v1::CreateComparisonRequest request;
   std::vector<std::string> rule_sources;
   MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request, rule_sources));
@@ -460,8 +395,9 @@ ask::Outcome RunComparison(Invocation& invocation, const CompareFlags& given) {
   if (flags.parts.asked_for()) {
     if (!matched.empty()) {
       return ask::UsageError(
-          "--engine pairs by names alone, and runs of these tools are put "
-          "together by a mapping: leave --engine out, or give --match none");
+          "--engine cannot be combined with runs of these tools: a comparison "
+          "in parts pairs tensors by name only, and they need a mapping. Omit "
+          "--engine, or use --match none");
     }
     return RunInParts(invocation, flags, request, std::move(rule_sources));
   }

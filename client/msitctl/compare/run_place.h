@@ -9,7 +9,7 @@ namespace msitd::msitctl {
 class Invocation;
 
 // Splits operands such as `s3://bucket/runs/golden` into the URL of an archive
-// and the run in it, and rejects flags that read both runs on the local daemon.
+// and the run in it.
 ask::Outcome TakePlaces(Invocation& invocation, CompareFlags& flags);
 
 // Returns true if a run is not on the daemon that compares.

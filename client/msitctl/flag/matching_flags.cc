@@ -138,18 +138,16 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
                   "golden names to target names")
       ->check(NotEmpty())
       ->type_name("FILE");
-  CLI::Option* const mapping =
-      verb.add_option("--mapping", flags.mapping,
-                      "Attachment of a run that lists pairs of tensors; only "
-                      "these are compared")
-          ->check(NotEmpty())
-          ->type_name("[golden:|target:]NAME");
+  verb.add_option("--mapping", flags.mapping,
+                  "Attachment of a run that lists pairs of tensors; only "
+                  "these are compared")
+      ->check(NotEmpty())
+      ->type_name("[golden:|target:]NAME");
   verb.add_option("--mapping-file", flags.mapping_file,
                   "File to attach to the target run and use as --mapping. It "
                   "is detached again if the comparison is rejected")
       ->check(NotEmpty())
-      ->type_name("FILE")
-      ->excludes(mapping);
+      ->type_name("FILE");
   verb.add_flag("--pair-others", flags.pair_others,
                 "Pair tensors that the mapping does not name as if there were "
                 "no mapping");

@@ -78,10 +78,19 @@ def test_msitctl_exits_as_ever(spoken: Case) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--out", "x"], "--out goes with --engine alone"),
-        (["--engine", "processes", "--ray-address", "a"], "--engine ray alone"),
-        (["--engine", "ray", "--follow"], "--follow does not go with --engine"),
-        (["--engine", "ray", "--rows", "all"], "--rows all does not go"),
+        (["--out", "x"], "--out requires --engine"),
+        (
+            ["--engine", "processes", "--ray-address", "a"],
+            "--ray-address requires --engine ray",
+        ),
+        (
+            ["--engine", "ray", "--follow"],
+            "--engine cannot be combined with --follow: ",
+        ),
+        (
+            ["--engine", "ray", "--rows", "all"],
+            "--engine cannot be combined with --rows all: ",
+        ),
         (["--engine", "spark"], "--engine"),
     ],
 )
