@@ -127,7 +127,7 @@ class Follower {
 std::string WaitingText(const v1::Comparison& comparison) {
   const int32_t count = comparison.waiting_behind_count();
   if (comparison.state() != v1::Comparison::PENDING || count <= 0) return "";
-  return fmt::format("{}: waiting behind {} comparison{}",
+  return fmt::format("{}: waiting for {} other comparison{}",
                      ask::Printable(comparison.name()), count,
                      count == 1 ? "" : "s");
 }

@@ -16,8 +16,8 @@
 
 namespace msitd::msitctl {
 
-// Returns `c-000003: waiting behind 2 comparisons`; empty if the comparison is
-// not waiting.
+// Returns `c-000003: waiting for 2 other comparisons`; empty if the comparison
+// is not waiting.
 std::string WaitingText(const v1::Comparison& comparison);
 
 // Prints on stderr what a comparison waits for, once it has waited for a

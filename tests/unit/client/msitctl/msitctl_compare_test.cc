@@ -266,7 +266,7 @@ TEST_F(CompareCommandsTest, WhatAComparisonWaitsForIsToldOnce) {
   daemon_.data().polls_while_running = 12;
   daemon_.data().waiting_behind_count = 2;
   const ChildResult result = Run({"compare", "run", "golden", "target"});
-  EXPECT_EQ(result.err, "msitctl: c-000001: waiting behind 2 comparisons\n");
+  EXPECT_EQ(result.err, "msitctl: c-000001: waiting for 2 other comparisons\n");
 }
 
 TEST_F(CompareCommandsTest, ATimeoutCancelsTheComparison) {
