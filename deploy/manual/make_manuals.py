@@ -24,6 +24,8 @@ HEADINGS = (
     "Commands",
 )
 HEADING = re.compile(rf"^({'|'.join(HEADINGS)}|Subcommands):(.*)$")
+# The heading of a group of flags.
+GROUP = re.compile(r"^([A-Z]\w*):()$")
 ENTRY = re.compile(r"^ {2}(\S(?:.*?\S)?)(?: {2,}(.*)|\s*)$")
 # Each program with the section of its page, and the line for NAME, which help lacks.
 PROGRAMS = (
@@ -68,6 +70,12 @@ class Help:
                 out[-1] = (out[-1][0], f"{out[-1][1]} {line.strip()}".strip())
         return out
 
+    def groups(self) -> list[str]:
+        """The headings of groups of flags."""
+        return [
+            heading for heading in self.sections if not HEADING.match(f"{heading}:")
+        ]
+
     def commands(self) -> list[str]:
         """The names of the commands below this one."""
         both = self.entries("Commands") + self.entries("Subcommands")
@@ -93,7 +101,7 @@ def parse(words: list[str], text: str) -> Help:
     out = Help(words, text)
     heading = ""
     for line in text.splitlines():
-        found = HEADING.match(line)
+        found = HEADING.match(line) or GROUP.match(line)
         if found:
             heading = found[1]
             out.sections[heading] = [found[2].strip()] if found[2].strip() else []
@@ -145,6 +153,8 @@ def roff_command(help_: Help) -> list[str]:
     out += roff_entries(
         [e for e in help_.entries("Options") if not e[0].endswith("--help")]
     )
+    for group in help_.groups():
+        out += [".PP", f"{roff(group)}:", *roff_entries(help_.entries(group))]
     examples = roff_examples(help_.sections.get("Example", []))
     return out + ([".PP", "Example:", ".PP", *examples] if examples else [])
 

@@ -40,48 +40,80 @@ constexpr char kListColumns[] =
     "create_time?=create_time,"
     "end_time?=end_time";
 
+// Gives options of a verb their headings in the help.
+class Groups {
+ public:
+  explicit Groups(CLI::App& verb)
+      : verb_(verb), grouped_count_(verb.get_options().size()) {}
+
+  // Puts the options that were added since the last call into this group.
+  void End(const std::string& name) {
+    const std::vector<CLI::Option*> options = verb_.get_options();
+    for (; grouped_count_ < options.size(); ++grouped_count_) {
+      options[grouped_count_]->group(name);
+    }
+  }
+
+ private:
+  CLI::App& verb_;
+  size_t grouped_count_;
+};
+
+void AddOutputFlags(CLI::App& verb, CompareFlags& flags) {
+  verb.add_flag("--follow", flags.follow,
+                "Print rows as tokens complete, until both runs are sealed");
+  verb.add_flag("--detach", flags.detach,
+                "Start the comparison, print it, and do not wait for its end. "
+                "With --follow, it continues although its rows are not read");
+  verb.add_option(
+          "--rows", flags.rows,
+          "Rows to print: fail for rows that fail or are unmatched, all, "
+          "or none. Default: fail")
+      ->check(OneOf({"fail", "all", "none"}))
+      ->type_name("WHICH");
+  AddListFlags(verb, flags.list, RowColumnWords(),
+               "Maximum number of rows to print, 0 for all; default 20 in a "
+               "table, all with --follow and in other formats");
+}
+
 void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
-  verb.add_option("GOLDEN,--golden", flags.golden, "The run taken as right")
+  Groups groups(verb);
+  verb.add_option("GOLDEN,--golden", flags.golden, "The trusted run")
       ->type_name("RUN");
-  verb.add_option("TARGET,--target", flags.target, "The run under test")
+  verb.add_option("TARGET,--target", flags.target, "The run to judge")
       ->type_name("RUN");
   verb.add_option("--golden-endpoint", flags.golden_source,
-                  "The daemon that has GOLDEN, which the configuration of the "
-                  "one that compares names in `peers`: host:port or unix:PATH")
+                  "Daemon that has GOLDEN: host:port or unix:PATH, as listed "
+                  "in the `peers` of the daemon that compares")
       ->type_name("ENDPOINT");
   AddSelectionFlags(verb, flags.selection);
   AddKindFlag(verb, flags.selection, /*takes_documents=*/false);
-  AddPolicyFlags(verb, flags.policy);
+  groups.End("Select");
   AddMatchingFlags(verb, flags.matching);
   AddMatchFlags(verb, flags.match);
+  groups.End("Pair");
+  AddPolicyFlags(verb, flags.policy);
   AddPluginFlags(verb, "--plugin-name", flags.plugins);
-  AddPartsFlags(verb, flags.parts);
-  verb.add_flag("--follow", flags.follow,
-                "Print rows as tokens complete, until both runs are sealed");
   AddTexts(verb, "--watch", flags.watches,
            "Report rows for which this holds, and exit with 1: nan, inf, fail "
            "or a predicate such as 'max_abs > 10'; repeatable")
       ->type_name("CONDITION");
-  verb.add_flag("--detach", flags.detach,
-                "Start it, print it, do not wait for it; with --follow, it "
-                "goes on though nobody reads its rows");
-  AddWorkerFlag(verb, flags.at);
-  verb.add_option("--read", flags.read,
-                  "bytes: of all pairs whose hashes differ; unproven: not of "
-                  "those that summaries prove to fail; samples: at most 1024 "
-                  "elements of each; default bytes")
-      ->check(OneOf({"bytes", "unproven", "samples"}))
-      ->type_name("WHAT");
-  verb.add_option("--rows", flags.rows,
-                  "fail: rows that fail or are unmatched; all; none; default "
-                  "fail")
-      ->check(OneOf({"fail", "all", "none"}))
-      ->type_name("WHICH");
   AddPartialFlag(verb, flags.list.allow_partial);
   AddUndecidedFlag(verb, flags.list.allow_undecided);
-  AddListFlags(verb, flags.list, RowColumnWords(),
-               "Most rows to print, 0 for all; default 20 in a table, all with "
-               "--follow and elsewhere");
+  groups.End("Judge");
+  verb.add_option("--read", flags.read,
+                  "Data to read: bytes (of all pairs whose hashes differ), "
+                  "unproven (bytes, except of pairs that summaries prove to "
+                  "fail) or samples (at most 1024 elements of each tensor); "
+                  "default bytes")
+      ->check(OneOf({"bytes", "unproven", "samples"}))
+      ->type_name("WHAT");
+  AddWorkerFlag(verb, flags.at);
+  groups.End("Read");
+  AddOutputFlags(verb, flags);
+  groups.End("Output");
+  AddPartsFlags(verb, flags.parts);
+  groups.End("Parts");
 }
 
 void AddRun(CommandLine& line, CLI::App& noun) {
@@ -378,23 +410,25 @@ void AddReport(CommandLine& line, CLI::App& noun) {
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->type_name("FILE");
   verb.add_option("--mode", flags->mode,
-                  "Of msprobe: all (from tensors), summary, md5; default all")
+                  "Mode of msprobe: all (from tensors), summary or md5; "
+                  "default all")
       ->check(OneOf({"all", "summary", "md5"}))
       ->type_name("MODE");
   verb.add_flag(
       "--compat", flags->is_compat,
-      "Of msprobe: judge rows as msprobe does, which passes some that "
-      "fail or cannot be compared");
+      "With --format msprobe: judge rows as msprobe does, which passes some "
+      "that fail or cannot be compared");
   verb.add_flag("--colors", flags->has_colors,
-                "Of msprobe: rows are red or yellow as in its early releases, "
-                "and two columns say so");
+                "With --format msprobe: color rows red or yellow as its early "
+                "releases do, and add two columns with the colors");
   verb.add_option("--rules", flags->rules,
-                  "Of msprobe and advice: YAML with thresholds and lists in "
-                  "place of the usual ones")
+                  "With --format msprobe or advice: YAML with thresholds and "
+                  "lists that replace the default ones")
       ->type_name("FILE");
   verb.add_option("--histograms", flags->histograms,
-                  "Of html: rows that get histograms of both sides, those "
-                  "that fail first; default 200, at most 10000, 0 for none")
+                  "With --format html: number of rows with histograms of both "
+                  "sides. Rows that fail are first; default 200, at most "
+                  "10000, 0 for none")
       ->check(WholeNumber(0, ask::kHistogramRowsMax))
       ->type_name("N");
   AddVerdictFlag(verb, flags->verdicts);

@@ -18,14 +18,16 @@
 #include "client/ask/text/conclusion.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/flag/one_of.h"
+#include "client/msitctl/flag/whole_number.h"
 #include "client/msitctl/verb/partial.h"
 #include "protos/status/status.h"
 
 namespace msitd::msitctl {
 namespace {
 
-// Rows that are read from the package at most.
+// The maximum number of rows that are read from the package.
 constexpr int64_t kRowsMax = 10'000;
+constexpr int64_t kWorkersMax = 4096;
 
 // The package's exit codes for a result, and for an error that it has printed
 // on stderr.
@@ -140,31 +142,31 @@ ask::Outcome ReadAnswer(const Scratch& scratch, const std::string& python,
 
 void AddPartsFlags(CLI::App& verb, PartsFlags& flags) {
   verb.add_option("--engine", flags.engine,
-                  "Cut the comparison into parts: ray, for the nodes of Ray, "
-                  "or processes of this machine; needs the Python package "
-                  "msitd[ray]")
+                  "Divide the comparison into parts for ray (the nodes of a "
+                  "Ray cluster) or processes (on this machine). Requires the "
+                  "Python package msitd[ray]")
       ->check(OneOf({"ray", "processes"}))
       ->type_name("ENGINE");
   verb.add_option("--ray-address", flags.ray_address,
-                  "With --engine ray: a Ray that runs; default: that of "
-                  "RAY_ADDRESS, or one of its own on this machine")
+                  "With --engine ray: address of a Ray cluster; default: "
+                  "RAY_ADDRESS if set, otherwise a new cluster on this machine")
       ->type_name("ADDRESS");
   verb.add_option("--out", flags.out,
-                  "With --engine: folder for the rows, as Parquet, shared by "
-                  "all nodes; default: a new one below the temporary folder")
+                  "With --engine: folder for the rows, as Parquet. All nodes "
+                  "must share it; default: a new temporary folder")
       ->type_name("DIR");
   verb.add_option(
           "--worker-config", flags.worker_config,
-          "With --engine: configuration of the daemons that compare, as "
-          "msitd takes it: where archives are, certificates for peers")
+          "With --engine: configuration file of msitd for the daemons that "
+          "compare, with the locations of archives and certificates for peers")
       ->type_name("FILE");
   verb.add_flag("--no-passing-rows", flags.no_passing_rows,
-                "With --engine: files have no rows that pass, of which there "
-                "may be very many");
+                "With --engine: do not write rows that pass, which may be "
+                "numerous");
   verb.add_option("--workers", flags.workers,
-                  "With --engine: how many daemons compare; default: one for "
-                  "each processor")
-      ->check(CLI::Range(1, 4096))
+                  "With --engine: number of daemons that compare; default: one "
+                  "for each processor")
+      ->check(WholeNumber(1, kWorkersMax))
       ->type_name("N");
 }
 

@@ -210,6 +210,8 @@ def entries_of(*words: str) -> dict[str, str]:
     """Returns the help text of each flag of a verb."""
     _, _, text = help_of(*words).partition("\nOptions:\n")
     out: dict[str, str] = {}
+    # Groups of flags have headings.
+    text = re.sub(r"\n\n+\w+:(?=\n)", "", text)
     for entry in re.split(r"\n(?=  -)", text.partition("\n\n")[0]):
         flags = FLAG.findall(entry.split("  ", 3)[1] if "  " in entry else entry)
         for flag in flags[:1]:
