@@ -26,9 +26,7 @@ absl::StatusOr<bool> RankRecords::Next(storage::StopCheck stop) {
 Selector RankRecords::AllOfRank() const {
   Selector selector;
   selector.ranks = {rank_};
-  for (int kind = 0; kind < kRecordKindCount; ++kind) {
-    selector.kinds.push_back(static_cast<RecordKind>(kind));
-  }
+  selector.kinds = EveryRecordKind();
   return selector;
 }
 

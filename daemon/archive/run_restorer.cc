@@ -302,9 +302,7 @@ class Restorer {
 
 absl::StatusOr<std::vector<std::string>> Restorer::Compare() {
   Selector all;
-  for (int kind = 0; kind < kRecordKindCount; ++kind) {
-    all.kinds.push_back(static_cast<RecordKind>(kind));
-  }
+  all.kinds = EveryRecordKind();
   MSITD_ASSIGN_OR_RETURN(const auto restored,
                          request_.readers.OpenRunAsItIs(request_.run));
   MSITD_ASSIGN_OR_RETURN(const auto scan, archived_.Scan(all, ""));

@@ -14,9 +14,7 @@ absl::StatusOr<std::unique_ptr<GroupDigestScan>> GroupDigestScan::Begin(
   every_record.ranks = selector.ranks;
   every_record.devices = selector.devices;
   every_record.tokens = selector.tokens;
-  for (int kind = 0; kind < kRecordKindCount; ++kind) {
-    every_record.kinds.push_back(static_cast<RecordKind>(kind));
-  }
+  every_record.kinds = EveryRecordKind();
   std::unique_ptr<GroupDigestScan> out(new GroupDigestScan(position));
   MSITD_ASSIGN_OR_RETURN(out->scan_,
                          run.Scan(std::move(every_record), position));

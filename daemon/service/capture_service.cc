@@ -221,9 +221,7 @@ capture::Policy Everything() {
 // Clients count values in the same way as tensors.
 Selector EveryKind() {
   Selector out;
-  for (int kind = 0; kind < kRecordKindCount; ++kind) {
-    out.kinds.push_back(static_cast<RecordKind>(kind));
-  }
+  out.kinds = EveryRecordKind();
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace msitd {
 
@@ -43,6 +44,14 @@ constexpr bool HasValueText(RecordKind kind) {
 // the text.
 constexpr bool IsTextOnly(RecordKind kind) {
   return HasValueText(kind) && kind != RecordKind::kNumber;
+}
+
+inline std::vector<RecordKind> EveryRecordKind() {
+  std::vector<RecordKind> kinds;
+  for (int kind = 0; kind < kRecordKindCount; ++kind) {
+    kinds.push_back(static_cast<RecordKind>(kind));
+  }
+  return kinds;
 }
 
 // Returns "tensor", "number", "text", "none", "dtype", "other", "document" or

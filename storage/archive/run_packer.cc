@@ -107,9 +107,7 @@ class RunPacker {
 
   static Selector AllKinds() {
     Selector all;
-    for (int kind = 0; kind < kRecordKindCount; ++kind) {
-      all.kinds.push_back(static_cast<RecordKind>(kind));
-    }
+    all.kinds = EveryRecordKind();
     return all;
   }
 
