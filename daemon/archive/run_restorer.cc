@@ -39,6 +39,8 @@ struct RankSide {
   std::unique_ptr<RankRecords> records;
   std::unique_ptr<RestoreStream> stream;  // Null while the rank rests.
   uint64_t unreadable_count = 0;
+  // Records that a stream cannot carry; see RestoreStream::CanAdd.
+  uint64_t left_out_count = 0;
 };
 
 class Restorer {
@@ -207,6 +209,8 @@ class Restorer {
     }
     if (RestoreStream::CanAdd(*record.entry)) {
       MSITD_RETURN_IF_ERROR(side.stream->Add(record));
+    } else if (record.part == 0) {
+      ++side.left_out_count;
     }
     if (record.part == 0) ++read_count_;
     return read_count_ % 256 == 0 ? Stop() : absl::OkStatus();
@@ -215,7 +219,12 @@ class Restorer {
   absl::Status FinishRanks() {
     std::map<int32_t, StreamCoverage> coverage;
     for (const storage::RankCoverage& known : manifest_.coverage) {
-      coverage[known.rank] = known.total;
+      // Records that the run already had are in none of its streams now.
+      StreamCoverage& total = coverage[known.rank];
+      total = known.total;
+      total.seen_count -=
+          std::min(total.seen_count, known.repeats.repeated_count);
+      total = Sum(total, {.dropped_count = known.repeats.dangling_count});
     }
     const auto token_end =
         std::clamp<int64_t>(manifest_.run.counters.token_end, 0, kTokenMax);
@@ -223,7 +232,8 @@ class Restorer {
       MSITD_RETURN_IF_ERROR(Stop());
       MSITD_RETURN_IF_ERROR(Activate(side));
       StreamCoverage total = coverage[rank];
-      total = Sum(total, {.dropped_count = side.records->lost_count(),
+      total = Sum(total, {.dropped_count =
+                              side.records->lost_count() + side.left_out_count,
                           .truncated_count = side.unreadable_count});
       MSITD_RETURN_IF_ERROR(side.stream->Finish(total, token_end));
       side.stream.reset();

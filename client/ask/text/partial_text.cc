@@ -29,6 +29,7 @@ std::string LossesLine(const std::string& run, const v1::RunLosses& losses) {
   add(losses.dropped_count(), "dropped");
   add(losses.truncated_count(), "truncated");
   add(losses.incomplete_count(), "incomplete");
+  add(losses.lost_count(), "lost");
   std::string out;
   if (losses.unread_place_count() > 0) {
     out = Printable(fmt::format(
@@ -40,7 +41,7 @@ std::string LossesLine(const std::string& run, const v1::RunLosses& losses) {
   }
   if (counts.empty()) return out;
   const bool is_one = losses.dropped_count() + losses.truncated_count() +
-                          losses.incomplete_count() ==
+                          losses.incomplete_count() + losses.lost_count() ==
                       1;
   return out +
          Printable(fmt::format("partial: run {} lacks {} record{}", run,

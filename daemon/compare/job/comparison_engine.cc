@@ -306,10 +306,21 @@ absl::Status ComparisonEngine::CountNotRecorded() {
 }
 
 absl::Status ComparisonEngine::FindLosses(const GroupMatcher& matcher) {
-  MSITD_ASSIGN_OR_RETURN(golden_losses_,
-                         FindReportedLosses(*golden_, matcher, false));
-  MSITD_ASSIGN_OR_RETURN(target_losses_,
-                         FindReportedLosses(*target_, matcher, true));
+  const auto stop = [this] { return observer_.Check(); };
+  // Records of a run that is followed may be in transit until the end.
+  const bool may_lack =
+      !plan_.follow || (golden_mark_.sealed && target_mark_.sealed);
+  const auto activity_of = [&](const std::string& source) {
+    return may_lack && source.empty() ? &plan_.activity : nullptr;
+  };
+  MSITD_ASSIGN_OR_RETURN(
+      golden_losses_,
+      compare::FindLosses(*golden_, matcher, false,
+                          activity_of(plan_.golden_source), stop));
+  MSITD_ASSIGN_OR_RETURN(
+      target_losses_,
+      compare::FindLosses(*target_, matcher, true,
+                          activity_of(plan_.target_source), stop));
   golden_losses_.incomplete_count = golden_incomplete_.count();
   target_losses_.incomplete_count = target_incomplete_.count();
   observer_.OnLosses(golden_losses_, target_losses_);

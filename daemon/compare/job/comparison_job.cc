@@ -19,6 +19,7 @@ void ToMessage(const RunLosses& losses, v1::RunLosses& out) {
   out.set_dropped_count(static_cast<int64_t>(losses.dropped_count));
   out.set_truncated_count(static_cast<int64_t>(losses.truncated_count));
   out.set_incomplete_count(static_cast<int64_t>(losses.incomplete_count));
+  out.set_lost_count(static_cast<int64_t>(losses.lost_count));
   out.set_unread_place_count(static_cast<int64_t>(losses.unread_place_count));
 }
 

@@ -2,27 +2,100 @@
 #include "daemon/compare/match/run_losses.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "protos/base/record_kind.h"
+#include "protos/base/selector.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
 
-absl::StatusOr<RunLosses> FindReportedLosses(storage::RunReader& run,
-                                             const GroupMatcher& matcher,
-                                             bool is_target) {
+namespace {
+
+// Returns the number of records that were handed over for storage, as far as
+// the streams have reported.
+uint64_t RequestedOf(const storage::RankCoverage& rank) {
+  const StreamCoverage& total = rank.total;
+  return total.seen_count - std::min(total.seen_count, total.filtered_count);
+}
+
+// Returns the number of records that were handed over and have a reason for not
+// being stored at all. Most truncated records are stored in part.
+uint64_t ExplainedOf(const storage::RankCoverage& rank) {
+  return rank.repeats.repeated_count + rank.repeats.dangling_count +
+         rank.total.dropped_count;
+}
+
+struct StoredRecords {
+  uint64_t complete = 0;
+  uint64_t incomplete = 0;
+};
+
+absl::StatusOr<StoredRecords> CountRecords(storage::RunReader& run,
+                                           int32_t rank,
+                                           storage::StopCheck stop) {
+  Selector selector;
+  selector.ranks = {rank};
+  selector.kinds = EveryRecordKind();
+  MSITD_ASSIGN_OR_RETURN(const auto scan, run.Scan(selector, ""));
+  storage::TensorInfo record;
+  for (uint64_t count = 0;; ++count) {
+    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(record, stop));
+    if (!more) return StoredRecords{count, scan->incomplete_count()};
+  }
+}
+
+std::set<int32_t> OpenRanks(const ActivitySource& activity,
+                            const std::string& run) {
+  std::set<int32_t> out;
+  if (activity == nullptr) return out;
+  for (const RankActivity& rank : activity(run).ranks) {
+    if (rank.state == RankActivity::State::kOpen) out.insert(rank.rank);
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<RunLosses> FindLosses(storage::RunReader& run,
+                                     const GroupMatcher& matcher,
+                                     bool is_target,
+                                     const ActivitySource* activity,
+                                     storage::StopCheck stop) {
+  const auto open_ranks = [&] {
+    return activity == nullptr ? std::set<int32_t>()
+                               : OpenRanks(*activity, run.name());
+  };
+  // Streams can end before the coverage is read, and begin before that.
+  std::set<int32_t> open = open_ranks();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> coverage,
                          run.ListCoverage());
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run.GetInfo());
+  open.merge(open_ranks());
   RunLosses out;
   out.unread_place_count = info.counters.unread_place_count;
+  uint64_t requested = 0;
+  uint64_t accounted = info.counters.record_count();
   for (const storage::RankCoverage& rank : coverage) {
-    const uint64_t dropped =
-        rank.total.dropped_count + rank.repeats.dangling_count;
-    if (dropped == 0 && rank.total.truncated_count == 0) continue;
+    requested += RequestedOf(rank);
+    accounted += ExplainedOf(rank);
+  }
+  // Usually equal, which the counters show without a scan.
+  const bool may_lack = activity != nullptr && requested != accounted;
+  for (const storage::RankCoverage& rank : coverage) {
     if (matcher.GroupNumbersOf(is_target, rank.rank).empty()) continue;
-    out.dropped_count += dropped;
+    out.dropped_count += rank.total.dropped_count + rank.repeats.dangling_count;
     out.truncated_count += rank.total.truncated_count;
+    if (!may_lack || open.contains(rank.rank)) continue;
+    MSITD_ASSIGN_OR_RETURN(const StoredRecords stored,
+                           CountRecords(run, rank.rank, stop));
+    const uint64_t known =
+        stored.complete +
+        std::max(stored.incomplete, rank.total.truncated_count) +
+        ExplainedOf(rank);
+    out.lost_count += RequestedOf(rank) - std::min(RequestedOf(rank), known);
   }
   return out;
 }

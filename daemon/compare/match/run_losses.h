@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/group_matcher.h"
+#include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "storage/face/run_reader.h"
 
@@ -16,20 +17,30 @@ struct RunLosses {
   uint64_t dropped_count = 0;
   uint64_t truncated_count = 0;
   uint64_t incomplete_count = 0;
+  uint64_t lost_count = 0;
   uint64_t unread_place_count = 0;
 
   friend bool operator==(const RunLosses&, const RunLosses&) = default;
 };
 
-// Returns the losses that clients reported for the ranks of the comparison, and
-// the number of places in the log that the daemon of the run could not read. A
-// record that refers to the bytes of a dropped record counts as dropped.
-// `incomplete_count` is 0.
+// Returns the losses of the ranks of the comparison, and the number of places
+// in the log that the daemon of the run could not read. A record that refers to
+// the bytes of a dropped record counts as dropped. `incomplete_count` is 0.
 //
-// Errors: those of the reader.
-absl::StatusOr<RunLosses> FindReportedLosses(storage::RunReader& run,
-                                             const GroupMatcher& matcher,
-                                             bool is_target);
+// Records are lost if a client handed them over and the run has neither them
+// nor a reason. Records of an open stream may be in transit and are not lost.
+// `activity` states which streams are open; empty: none. `lost_count` is 0 if
+// `activity` is null, which it must be for a run of another daemon or an
+// archive. If a rank has more records than its client reported before it died,
+// they may offset records that are lost.
+//
+// Takes time proportional to the number of records of a rank that lacks some;
+// `stop` is called regularly. Errors: those of the reader and of `stop`.
+absl::StatusOr<RunLosses> FindLosses(storage::RunReader& run,
+                                     const GroupMatcher& matcher,
+                                     bool is_target,
+                                     const ActivitySource* activity,
+                                     storage::StopCheck stop);
 
 // Counts the incomplete tensors in the groups of one run. If shards of a rank
 // belong to several groups, these groups report the same incomplete tensors. At

@@ -342,6 +342,9 @@ class RunLosses:
     """Records that clients gave up after some parts were stored."""
     incomplete_count: int = 0
     """Tensors of which a part is missing."""
+    lost_count: int = 0
+    """Records that clients handed over and that the run lacks for no other reason, such
+    as damaged bytes."""
     unread_place_count: int = 0
     """Places in the log of the daemon that could not be read; tensors of the run
     may have been in them."""
