@@ -245,7 +245,7 @@ CLI::App& CommandLine::AddVerb(CLI::App& noun, const VerbHelp& help,
   verb->fallthrough();
   verb->group("Commands");
   actions_[verb] = std::move(action);
-  if (help.takes_fleet) take_fleets_.insert(verb);
+  if (help.takes_nodes) take_nodes_.insert(verb);
   return *verb;
 }
 
@@ -425,7 +425,7 @@ ask::Outcome CommandLine::RunVerb() {
   InvocationOptions options;
   MSITCTL_ASSIGN_OR_USAGE(options, MakeInvocationOptions());
   const CLI::App* const verb = ParsedCommand();
-  if (!options.nodes.empty() && !take_fleets_.contains(verb)) {
+  if (!options.nodes.empty() && !take_nodes_.contains(verb)) {
     return ask::UsageError(
         fmt::format("{} supports a single daemon only: use --endpoint instead "
                     "of --endpoints",
@@ -435,8 +435,8 @@ ask::Outcome CommandLine::RunVerb() {
   ask::Output out(stdout);
   Invocation invocation(std::move(options), interrupts, out);
   ask::Outcome outcome = actions_.at(verb)(invocation);
-  if (outcome.ok() && invocation.fleet() != nullptr &&
-      invocation.fleet()->has_failed() && !AllowsPartial(*verb)) {
+  if (outcome.ok() && invocation.node_fanout() != nullptr &&
+      invocation.node_fanout()->has_failed() && !AllowsPartial(*verb)) {
     outcome.exit_code = ask::kExitPartial;
   }
   if (!outcome.missing_run.empty()) {

@@ -23,8 +23,8 @@ struct VerbHelp {
   // "RunService.GetRun". Several methods are separated by commas. Empty if none
   // is called.
   std::string rpcs;
-  // True if the verb also supports several daemons: see Fleet.
-  bool takes_fleet = false;
+  // True if the verb also supports several daemons: see NodeFanout.
+  bool takes_nodes = false;
 };
 
 // The nouns and verbs of msitctl with their flags, and the global flags.
@@ -68,7 +68,8 @@ class CommandLine {
 
   void AddGlobalFlags();
   absl::StatusOr<InvocationOptions> MakeInvocationOptions() const;
-  // Returns the nodes in the fleet flags; none if these are not given.
+  // Returns the nodes in the flags for several daemons; none if these are not
+  // given.
   absl::StatusOr<std::vector<ask::ConnectionOptions>> MakeNodes(
       const ask::ConnectionOptions& of_all) const;
   ask::Outcome RunVerb();
@@ -87,7 +88,7 @@ class CommandLine {
   CLI::App app_;
   GlobalFlags globals_;
   std::map<const CLI::App*, Action> actions_;
-  std::set<const CLI::App*> take_fleets_;
+  std::set<const CLI::App*> take_nodes_;
 };
 
 // Returns the nouns of the root, or the verbs of a noun, in the order in which

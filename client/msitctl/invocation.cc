@@ -14,11 +14,11 @@ Invocation::Invocation(InvocationOptions options, ask::Interrupts& interrupts,
       options_(std::move(options)),
       out_(out) {
   if (options_.nodes.empty()) return;
-  fleet_ = std::make_unique<ask::Fleet>(
+  node_fanout_ = std::make_unique<ask::NodeFanout>(
       options_.nodes, interrupts, [](const std::string& line) {
         fmt::print(stderr, "msitctl: {}\n", line);
       });
-  SetFanout(fleet_.get());
+  SetFanout(node_fanout_.get());
 }
 
 ask::PrintOptions Invocation::print_options(const std::string& columns) const {
@@ -29,8 +29,8 @@ ask::PrintOptions Invocation::print_options(const std::string& columns) const {
   print.to_terminal = options_.terminal.stdout_is_terminal;
   print.guards_formulas = options_.guards_formulas;
   print.columns = columns;
-  if (fleet_ != nullptr) {
-    print.more_members = [this] { return fleet_->JsonMembers(); };
+  if (node_fanout_ != nullptr) {
+    print.more_members = [this] { return node_fanout_->JsonMembers(); };
   }
   return print;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/ask/fanout/fleet.h"
+#include "client/ask/fanout/node_fanout.h"
 #include "client/ask/print/output.h"
 #include "client/ask/print/printer.h"
 #include "client/ask/print/terminal.h"
@@ -36,7 +36,7 @@ class Invocation : public ask::Connection {
   const InvocationOptions& options() const { return options_; }
   ask::Output& out() { return out_; }
   // Null if a single daemon is called.
-  ask::Fleet* fleet() { return fleet_.get(); }
+  ask::NodeFanout* node_fanout() { return node_fanout_.get(); }
   bool is_table() const { return options_.format == ask::Format::kTable; }
 
   // Returns the options of a printer. `columns` is the flag of the verb.
@@ -45,7 +45,7 @@ class Invocation : public ask::Connection {
  private:
   const InvocationOptions options_;
   ask::Output& out_;
-  std::unique_ptr<ask::Fleet> fleet_;
+  std::unique_ptr<ask::NodeFanout> node_fanout_;
 };
 
 }  // namespace msitd::msitctl

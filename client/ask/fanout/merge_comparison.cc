@@ -347,6 +347,7 @@ void MergeLosses(const v1::RunLosses& from, v1::RunLosses& to) {
   to.set_dropped_count(to.dropped_count() + from.dropped_count());
   to.set_truncated_count(to.truncated_count() + from.truncated_count());
   to.set_incomplete_count(to.incomplete_count() + from.incomplete_count());
+  to.set_lost_count(to.lost_count() + from.lost_count());
   to.set_unread_place_count(to.unread_place_count() +
                             from.unread_place_count());
 }

@@ -6,13 +6,13 @@
 #include <string>
 #include <utility>
 
-#include "client/ask/fanout/fleet.h"
+#include "client/ask/fanout/node_fanout.h"
 #include "client/ask/query/connection.h"
 #include "google/protobuf/message.h"
 
 namespace msitd::ask {
 
-struct Fleet::Node {
+struct NodeFanout::Node {
   Node(std::string its_name, ConnectionOptions options, Interrupts& interrupts)
       : name(std::move(its_name)), connection(std::move(options), interrupts) {}
 
@@ -23,7 +23,7 @@ struct Fleet::Node {
   std::string error;
 };
 
-struct Fleet::Answer {
+struct NodeFanout::Answer {
   size_t node = 0;
   std::unique_ptr<google::protobuf::Message> message;
   Outcome outcome;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view kDns = "dns:///";
 constexpr std::string_view kSlurm = "slurm:";
-// Longer than the names of the largest fleets.
+// Longer than the names of the largest clusters.
 constexpr size_t kFileBytesMax = 1 << 20;
 
 template <typename... Args>

@@ -161,7 +161,7 @@ void AddSet(CommandLine& line, CLI::App& noun) {
                    "--io output\n"
                    "msitctl capture set --run nightly --level off",
        .rpcs = "CaptureService.SetCapturePolicy",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags](Invocation& invocation) { return Set(invocation, *flags); });
   AddRunName(verb, flags->run, "Name of the run; created if it does not exist");
   AddSelectionFlags(verb, flags->selection);
@@ -401,7 +401,7 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
                   "dropped or truncated. Exits with 1 if nothing was stored.",
        .examples = "msitctl capture coverage tp8-bf16",
        .rpcs = "CaptureService.GetCaptureCoverage",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags](Invocation& invocation) { return Coverage(invocation, *flags); });
   AddRunName(verb, flags->run);
   AddPartialFlag(verb, flags->allow_partial);
@@ -423,7 +423,7 @@ void AddCaptureCommands(CommandLine& line) {
                 .summary = "Print what the clients of a run record.",
                 .examples = "msitctl capture get --run tp8-bf16",
                 .rpcs = "CaptureService.GetCapturePolicy",
-                .takes_fleet = true},
+                .takes_nodes = true},
                AddRunName, "revision",
                &v1::CaptureService::Stub::GetCapturePolicy);
   AddSet(line, noun);

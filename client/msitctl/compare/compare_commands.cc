@@ -154,7 +154,7 @@ void AddRun(CommandLine& line, CLI::App& noun) {
                "RunService.GetRun, "
                "TensorService.ListTensors, "
                "NodeService.GetCapabilities",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags, verb](Invocation& invocation) {
         flags->limit_is_given = (*verb)->count("--limit") > 0;
         return RunComparison(invocation, *flags);
@@ -244,7 +244,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
        .examples = "msitctl compare get c-000001\n"
                    "msitctl compare get c-000001 --wait",
        .rpcs = "ComparisonService.GetComparison",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags](Invocation& invocation) { return GetOne(invocation, *flags); });
   AddComparisonName(verb, flags->name);
   verb.add_flag("--wait", flags->wait,
@@ -343,7 +343,7 @@ void AddRows(CommandLine& line, CLI::App& noun) {
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags](Invocation& invocation) { return Rows(invocation, *flags); });
   AddComparisonName(verb, flags->name);
   AddVerdictFlag(verb, flags->verdicts);
@@ -382,9 +382,9 @@ void AddReport(CommandLine& line, CLI::App& noun) {
                "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities, RunService.GetRun, "
                "TensorService.ComputeHistogram, TensorService.ListTensors",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags, node](Invocation& invocation) -> ask::Outcome {
-        if (invocation.fleet() == nullptr && node->empty()) {
+        if (invocation.node_fanout() == nullptr && node->empty()) {
           return WriteReport(invocation, *flags);
         }
         MSITCTL_RETURN_IF_FAILED(
@@ -480,7 +480,7 @@ void AddCompareCommands(CommandLine& line) {
                .summary = "Lists comparisons, oldest first.",
                .examples = "msitctl compare list",
                .rpcs = "ComparisonService.ListComparisons",
-               .takes_fleet = true},
+               .takes_nodes = true},
               ComparisonLayout(), &Stub::ListComparisons);
   AddGet(line, noun);
   AddRows(line, noun);
@@ -491,7 +491,7 @@ void AddCompareCommands(CommandLine& line) {
                 .summary = "Stops a comparison; its rows so far are kept.",
                 .examples = "msitctl compare cancel c-000001",
                 .rpcs = "ComparisonService.CancelComparison",
-                .takes_fleet = true},
+                .takes_nodes = true},
                AddComparisonName, "name", &Stub::CancelComparison);
   AddDeleteVerb(line, noun,
                 {.name = "delete",
@@ -501,7 +501,7 @@ void AddCompareCommands(CommandLine& line) {
                              "msitctl compare delete c-000001 --yes",
                  .rpcs = "ComparisonService.DeleteComparison, "
                          "ComparisonService.GetComparison",
-                 .takes_fleet = true},
+                 .takes_nodes = true},
                 AddComparisonName, "comparison", &Stub::GetComparison,
                 DeleteQuestion, &Stub::DeleteComparison);
   // AddRunCommands has created the noun.

@@ -224,7 +224,7 @@ void FitRanks(const fill::RunSources& sources, v1::Matching& matching) {
 ask::Outcome Match(Invocation& invocation, const CompareFlags& flags,
                    v1::Comparison& comparison, std::string& mapping) {
   // Matchers read graphs and files of runs on a single daemon.
-  if (invocation.fleet() != nullptr || IsFar(flags)) return {};
+  if (invocation.node_fanout() != nullptr || IsFar(flags)) return {};
   if (flags.match.matcher == "none") return {};
   if (SaysPairs(flags.matching) || flags.follow) return {};
   const bool is_auto = flags.match.matcher == "auto";
@@ -365,7 +365,7 @@ ask::Outcome RunComparison(Invocation& invocation, const CompareFlags& given) {
   MSITCTL_RETURN_IF_FAILED(TakePlaces(invocation, flags));
   MSITCTL_RETURN_IF_FAILED(SettleMatcher(flags.match));
   MSITCTL_RETURN_IF_FAILED(
-      CheckFlags(GivenOperands(flags, invocation.fleet() != nullptr)));
+      CheckFlags(GivenOperands(flags, invocation.node_fanout() != nullptr)));
   MSITCTL_RETURN_IF_FAILED(UseWorker(invocation, flags.at));
   v1::CreateComparisonRequest request;
   std::vector<std::string> rule_sources;

@@ -63,7 +63,7 @@ bool IsOver(const v1::Comparison& comparison) {
 ask::Outcome CancelAfter(ask::Outcome outcome, Invocation& invocation,
                          const std::string& name) {
   v1::Comparison ignored;
-  if (invocation.fleet() != nullptr) {
+  if (invocation.node_fanout() != nullptr) {
     const ask::Outcome cancelled = invocation.AskToTheEnd(
         &v1::ComparisonService::Stub::CancelComparison,
         ask::RequestFor<v1::CancelComparisonRequest>(name), ignored);

@@ -12,7 +12,7 @@
 #include "client/msitctl/command_line.h"
 #include "client/msitctl/node/node_diag.h"
 #include "client/msitctl/node/node_top.h"
-#include "client/msitctl/node/node_top_fleet.h"
+#include "client/msitctl/node/node_top_fanout.h"
 #include "client/msitctl/verb/pages.h"
 #include "protos/status/status.h"
 
@@ -32,7 +32,7 @@ ask::Outcome PrintStatuses(Invocation& invocation) {
   options.more_members = nullptr;
   std::string json;
   absl::Status printed;
-  MSITCTL_RETURN_IF_FAILED(invocation.fleet()->AskEach(
+  MSITCTL_RETURN_IF_FAILED(invocation.node_fanout()->AskEach(
       ask::Connection::NodeCallOf(&v1::NodeService::Stub::GetNodeStatus),
       v1::GetNodeStatusRequest(), v1::NodeStatus::default_instance(),
       [&](const std::string& node, const google::protobuf::Message& status) {
@@ -49,15 +49,15 @@ ask::Outcome PrintStatuses(Invocation& invocation) {
         invocation.out().Write("\n");
       }));
   if (is_json) {
-    invocation.out().Write(fmt::format("{{\"statuses\": [\n{}\n],\n{}}}\n",
-                                       json,
-                                       invocation.fleet()->JsonMembers()));
+    invocation.out().Write(
+        fmt::format("{{\"statuses\": [\n{}\n],\n{}}}\n", json,
+                    invocation.node_fanout()->JsonMembers()));
   }
   return printed.ok() ? ask::Outcome() : ask::UsageError(Message(printed));
 }
 
 ask::Outcome PrintStatus(Invocation& invocation) {
-  if (invocation.fleet() != nullptr) return PrintStatuses(invocation);
+  if (invocation.node_fanout() != nullptr) return PrintStatuses(invocation);
   v1::NodeStatus status;
   MSITCTL_RETURN_IF_FAILED(invocation.Ask(&v1::NodeService::Stub::GetNodeStatus,
                                           v1::GetNodeStatusRequest(), status));
@@ -104,9 +104,9 @@ struct TopWords {
 };
 
 ask::Outcome Top(Invocation& invocation, const TopWords& words) {
-  const bool is_fleet = invocation.fleet() != nullptr;
+  const bool asks_many = invocation.node_fanout() != nullptr;
   if (invocation.options().format != ask::Format::kTable) {
-    if (is_fleet)
+    if (asks_many)
       return ask::UsageError(
           "node top of several daemons supports only the format table");
     ask::ListLayout layout;
@@ -122,8 +122,8 @@ ask::Outcome Top(Invocation& invocation, const TopWords& words) {
         fmt::format("--interval: {}", Message(interval.status())));
   }
   const TopFlags flags{*interval, words.once};
-  return is_fleet ? ShowFleetTop(invocation, flags)
-                  : ShowTop(invocation, flags);
+  return asks_many ? ShowFanoutTop(invocation, flags)
+                   : ShowTop(invocation, flags);
 }
 
 void AddTop(CommandLine& line, CLI::App& noun) {
@@ -138,7 +138,7 @@ void AddTop(CommandLine& line, CLI::App& noun) {
                    "msitctl node top --once --interval 10s\n"
                    "msitctl --endpoints node1:7741,node2:7741 node top",
        .rpcs = "NodeService.GetNodeStatus, NodeService.ListStreams",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [words](Invocation& invocation) { return Top(invocation, *words); });
   verb.add_option("--interval", words->interval,
                   "Time between two updates, such as 500ms or 10s")
@@ -184,7 +184,7 @@ void AddNodeCommands(CommandLine& line) {
        .examples = "msitctl node status\n"
                    "msitctl --endpoint node7:7741 node status -o json",
        .rpcs = "NodeService.GetNodeStatus",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [allows_partial](Invocation& invocation) {
         return PrintStatus(invocation);
       });

@@ -46,7 +46,7 @@ ask::Outcome FindArchivedRun(Invocation& invocation, const std::string& text,
         "file:///DIRECTORY/RUN or s3://BUCKET/PREFIX/RUN");
   }
   out = readings.front();
-  if (readings.size() == 1 || invocation.fleet() != nullptr) return {};
+  if (readings.size() == 1 || invocation.node_fanout() != nullptr) return {};
   MSITCTL_RETURN_IF_FAILED(invocation.Connect());
   const auto deadline = std::min(ask::Connection::Clock::now() + kAnswerTimeMax,
                                  invocation.UnaryDeadline());

@@ -108,7 +108,7 @@ void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
                   : "Apply the limits to a run again.",
        .examples = fmt::format("msitctl run {} golden-fp32", verb_name),
        .rpcs = "RunService.SetRunRetention",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [name, pinned](Invocation& invocation) {
         v1::SetRunRetentionRequest request;
         request.set_run(*name);
@@ -155,7 +155,7 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
        .examples = "msitctl run retain nightly --bytes 200GB\n"
                    "msitctl run retain nightly --tokens 64 --age 48h",
        .rpcs = "RunService.SetRunRetention",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags](Invocation& invocation) { return Retain(invocation, *flags); });
   AddRunName(verb, flags->name);
   verb.add_option("--bytes", flags->bytes,
@@ -186,14 +186,14 @@ void AddList(CommandLine& line, CLI::App& noun, const ask::ListLayout& layout) {
                    "msitctl run list --columns name,world_size,seal_time\n"
                    "msitctl run list --archive s3://models/runs",
        .rpcs = "RunService.ListRuns, ArchiveService.ListArchivedRuns",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags, layout](Invocation& invocation) -> ask::Outcome {
         if (flags->archive.empty()) {
           return PrintPages(invocation, layout, flags->list,
                             &v1::RunService::Stub::ListRuns,
                             v1::ListRunsRequest());
         }
-        if (invocation.fleet() != nullptr) {
+        if (invocation.node_fanout() != nullptr) {
           return ask::UsageError(
               "--archive supports a single daemon only: use --endpoint instead "
               "of --endpoints");
@@ -228,7 +228,7 @@ void AddRunCommands(CommandLine& line) {
                 .summary = "Print one run.",
                 .examples = "msitctl run get golden-fp32",
                 .rpcs = "RunService.GetRun",
-                .takes_fleet = true},
+                .takes_nodes = true},
                AddRunName, "name", &Stub::GetRun);
   AddCreate(line, noun);
   AddNamedVerb(
@@ -238,7 +238,7 @@ void AddRunCommands(CommandLine& line) {
            "End the capture of a run, so that it accepts no more tensors.",
        .examples = "msitctl run seal golden-fp32",
        .rpcs = "RunService.SealRun",
-       .takes_fleet = true},
+       .takes_nodes = true},
       AddRunName, "name", &Stub::SealRun);
   AddImport(line, noun);
   AddPin(line, noun, /*pinned=*/true);
@@ -254,7 +254,7 @@ void AddRunCommands(CommandLine& line) {
                  .examples = "msitctl run delete tp8-bf16\n"
                              "msitctl run delete tp8-bf16 --yes",
                  .rpcs = "RunService.DeleteRun, RunService.GetRun",
-                 .takes_fleet = true},
+                 .takes_nodes = true},
                 AddRunName, "run", &Stub::GetRun, DeleteQuestion,
                 &Stub::DeleteRun);
 }

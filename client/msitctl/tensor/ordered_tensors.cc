@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/ask/fanout/fleet.h"
+#include "client/ask/fanout/node_fanout.h"
 #include "client/ask/query/paging.h"
 
 namespace msitd::msitctl {
@@ -62,8 +62,8 @@ class FirstTensors {
 };
 
 std::string_view RowNode(Invocation& invocation) {
-  ask::Fleet* const fleet = invocation.fleet();
-  return fleet == nullptr ? std::string_view() : fleet->row_node();
+  ask::NodeFanout* const fanout = invocation.node_fanout();
+  return fanout == nullptr ? std::string_view() : fanout->row_node();
 }
 
 // Returns `request` without the tokens after the one at which the limit is

@@ -139,7 +139,7 @@ void AddList(CommandLine& line, CLI::App& noun) {
            "'*.attention.*' --io output\n"
            "msitctl tensor list --run golden-fp32 --ranks 0,2-3 -o name",
        .rpcs = "TensorService.ListTensors",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags](Invocation& invocation) {
         return List(invocation, *flags, kListColumns);
       });
@@ -157,7 +157,7 @@ void AddFind(CommandLine& line, CLI::App& noun) {
            "msitctl tensor find --run tp8-bf16 --where 'inf_count > 0 or "
            "abs_max >= 1e4' --limit 1",
        .rpcs = "TensorService.ListTensors",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags](Invocation& invocation) {
         return List(invocation, *flags, kFindColumns);
       });
@@ -234,7 +234,7 @@ void AddStats(CommandLine& line, CLI::App& noun) {
                    "msitctl tensor stats --run golden-fp32 --ops '*.mlp.*' "
                    "--by token",
        .rpcs = "TensorService.SummarizeTensors",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [flags](Invocation& invocation) { return Stats(invocation, *flags); });
   AddQueryFlags(verb, *flags);
   verb.add_option("--by", flags->by,
@@ -261,7 +261,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
        .summary = "Print the metadata and statistics of one tensor.",
        .examples = fmt::format("msitctl tensor get {}", kExampleName),
        .rpcs = "TensorService.GetTensor",
-       .takes_fleet = true},
+       .takes_nodes = true},
       [name, allows_partial](Invocation& invocation) -> ask::Outcome {
         v1::Tensor tensor;
         MSITCTL_RETURN_IF_FAILED(ask::ErrorOfTensor(

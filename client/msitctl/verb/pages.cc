@@ -87,19 +87,19 @@ void AddListFlags(CLI::App& verb, ListFlags& flags,
 }
 
 void AddNodeColumn(Invocation& invocation, ask::ListLayout& layout) {
-  ask::Fleet* const fleet = invocation.fleet();
-  if (fleet == nullptr) return;
+  ask::NodeFanout* const fanout = invocation.node_fanout();
+  if (fanout == nullptr) return;
   // Runs may be on several nodes. Anything else is on one node.
   if (layout.field == "runs") {
     layout.columns += ",nodes?=@nodes";
-    layout.computed["nodes"] = [fleet](const google::protobuf::Message& row) {
-      return fleet->HoldersOf(static_cast<const v1::Run&>(row).name());
+    layout.computed["nodes"] = [fanout](const google::protobuf::Message& row) {
+      return fanout->HoldersOf(static_cast<const v1::Run&>(row).name());
     };
     return;
   }
   layout.columns += ",node?=@node";
-  layout.computed["node"] = [fleet](const google::protobuf::Message&) {
-    return fleet->row_node();
+  layout.computed["node"] = [fanout](const google::protobuf::Message&) {
+    return fanout->row_node();
   };
 }
 

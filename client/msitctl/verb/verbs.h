@@ -28,7 +28,7 @@ void AddListVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
       line.AddVerb(noun, help, [flags, layout, method](Invocation& invocation) {
         return PrintPages(invocation, layout, *flags, method, Request());
       });
-  if (help.takes_fleet) AddPartialFlag(verb, flags->allow_partial);
+  if (help.takes_nodes) AddPartialFlag(verb, flags->allow_partial);
   AddListFlags(verb, *flags, ColumnWords(*Response::descriptor(), layout));
 }
 
@@ -50,7 +50,7 @@ void AddNamedVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
       });
   add_name(verb, *name);
   // The command line uses it if a node fails.
-  if (help.takes_fleet) AddPartialFlag(verb, *allows_partial);
+  if (help.takes_nodes) AddPartialFlag(verb, *allows_partial);
 }
 
 // Reports that the object `name` was deleted, in the requested format: the

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "client/ask/fanout/comparison_names.h"
-#include "client/ask/fanout/fleet.h"
+#include "client/ask/fanout/node_fanout.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/invocation.h"
 #include "protos/status/status.h"
@@ -27,7 +27,7 @@ void AddWorkerFlag(CLI::App& verb, std::string& node) {
 ask::Outcome AtOneNode(
     Invocation& invocation, const std::string& node,
     const std::function<ask::Outcome(Invocation& one)>& work) {
-  if (invocation.fleet() == nullptr) {
+  if (invocation.node_fanout() == nullptr) {
     return ask::UsageError("--at requires --endpoints");
   }
   InvocationOptions options = invocation.options();
@@ -66,7 +66,7 @@ ask::Outcome FindComparison(Invocation& invocation, std::string& name,
     v1::GetComparisonRequest request;
     request.set_comparison(ask::JoinNames(names));
     names.clear();
-    MSITCTL_RETURN_IF_FAILED(invocation.fleet()->AskEach(
+    MSITCTL_RETURN_IF_FAILED(invocation.node_fanout()->AskEach(
         ask::Connection::NodeCallOf(
             &v1::ComparisonService::Stub::GetComparison),
         request, v1::Comparison::default_instance(),
@@ -88,10 +88,10 @@ ask::Outcome FindComparison(Invocation& invocation, std::string& name,
 
 ask::Outcome UseWorker(Invocation& invocation, const std::string& node) {
   if (node.empty()) return {};
-  if (invocation.fleet() == nullptr) {
+  if (invocation.node_fanout() == nullptr) {
     return ask::UsageError("--at requires --endpoints");
   }
-  return invocation.fleet()->WorkAt(node);
+  return invocation.node_fanout()->WorkAt(node);
 }
 
 }  // namespace msitd::msitctl

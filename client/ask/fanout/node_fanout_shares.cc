@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "client/ask/fanout/comparison_plan.h"
-#include "client/ask/fanout/fleet.h"
 #include "client/ask/fanout/node.h"
+#include "client/ask/fanout/node_fanout.h"
 #include "client/ask/fanout/rank_contents.h"
 #include "client/ask/query/connection.h"
 #include "client/ask/text/text.h"
@@ -18,7 +18,7 @@
 
 namespace msitd::ask {
 
-Outcome Fleet::FindSplits(const std::string& run, RunShares& shares) {
+Outcome NodeFanout::FindSplits(const std::string& run, RunShares& shares) {
   RankSet seen;
   RankSet repeated;
   for (const RankSet& held : shares.held) {
@@ -80,7 +80,7 @@ Outcome Fleet::FindSplits(const std::string& run, RunShares& shares) {
   return {};
 }
 
-std::vector<RankSet> Fleet::KnownRanks(const std::string& run) {
+std::vector<RankSet> NodeFanout::KnownRanks(const std::string& run) {
   std::vector<RankSet> out(nodes_.size());
   if (!held_.contains(run)) {
     RunShares shares(nodes_.size());
@@ -95,7 +95,7 @@ std::vector<RankSet> Fleet::KnownRanks(const std::string& run) {
   return out;
 }
 
-void Fleet::PassOn(RunShares& shares) const {
+void NodeFanout::PassOn(RunShares& shares) const {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const size_t at = FirstOf(i);
     if (at == i || !shares.has[i] || shares.has[at]) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ask/fanout/fleet.h"
+#include "client/ask/fanout/node_fanout.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -81,8 +81,8 @@ std::unique_ptr<Message> Copy(const Message& message) {
 
 }  // namespace
 
-Fleet::Fleet(std::vector<ConnectionOptions> nodes, Interrupts& interrupts,
-             Tell tell)
+NodeFanout::NodeFanout(std::vector<ConnectionOptions> nodes,
+                       Interrupts& interrupts, Tell tell)
     : tell_(std::move(tell)) {
   for (ConnectionOptions& options : nodes) {
     std::string name = options.endpoint;
@@ -91,25 +91,25 @@ Fleet::Fleet(std::vector<ConnectionOptions> nodes, Interrupts& interrupts,
   }
 }
 
-Fleet::~Fleet() = default;
+NodeFanout::~NodeFanout() = default;
 
-bool Fleet::has_failed() const {
+bool NodeFanout::has_failed() const {
   return std::any_of(nodes_.begin(), nodes_.end(),
                      [](const auto& node) { return node->has_failed(); });
 }
 
-std::string Fleet::ErrorOf(std::string_view node) const {
+std::string NodeFanout::ErrorOf(std::string_view node) const {
   for (const auto& known : nodes_) {
     if (known->name == node) return known->error;
   }
   return "";
 }
 
-void Fleet::AskAgain() {
+void NodeFanout::AskAgain() {
   for (const auto& node : nodes_) node->error.clear();
 }
 
-void Fleet::TellOnce(const std::string& line) {
+void NodeFanout::TellOnce(const std::string& line) {
   if (told_.size() >= kToldMax ||
       std::find(told_.begin(), told_.end(), line) != told_.end()) {
     return;
@@ -118,16 +118,16 @@ void Fleet::TellOnce(const std::string& line) {
   tell_(line);
 }
 
-void Fleet::Fail(Node& node, const Outcome& outcome) {
+void NodeFanout::Fail(Node& node, const Outcome& outcome) {
   if (node.has_failed()) return;
   node.error = outcome.error;
   TellOnce(fmt::format("partial: no answer from {}: {}", Printable(node.name),
                        outcome.error));
 }
 
-std::vector<Fleet::Answer> Fleet::AskNodes(const NodeCall& call,
-                                           const Requests& requests,
-                                           const Message& prototype) {
+std::vector<NodeFanout::Answer> NodeFanout::AskNodes(const NodeCall& call,
+                                                     const Requests& requests,
+                                                     const Message& prototype) {
   std::vector<Answer> answers;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (requests[i] == nullptr || nodes_[i]->has_failed()) continue;
@@ -142,7 +142,8 @@ std::vector<Fleet::Answer> Fleet::AskNodes(const NodeCall& call,
   return answers;
 }
 
-Outcome Fleet::Sift(const Requests& requests, std::vector<Answer>& answers) {
+Outcome NodeFanout::Sift(const Requests& requests,
+                         std::vector<Answer>& answers) {
   Outcome absent;
   Outcome failure;
   for (const Answer& answer : answers) {
@@ -167,21 +168,21 @@ Outcome Fleet::Sift(const Requests& requests, std::vector<Answer>& answers) {
                      "no node answers any more");
 }
 
-bool Fleet::AreOne(size_t node, size_t other) const {
+bool NodeFanout::AreOne(size_t node, size_t other) const {
   const std::string& id = nodes_[node]->connection.daemon_id();
   return node == other ||
          (!id.empty() && id == nodes_[other]->connection.daemon_id());
 }
 
-size_t Fleet::FirstOf(size_t node) const {
+size_t NodeFanout::FirstOf(size_t node) const {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!nodes_[i]->has_failed() && AreOne(i, node)) return i;
   }
   return node;
 }
 
-void Fleet::DropRepeated(const Requests& requests,
-                         std::vector<Answer>& answers) {
+void NodeFanout::DropRepeated(const Requests& requests,
+                              std::vector<Answer>& answers) {
   std::map<std::pair<std::string, std::string>, size_t> first;
   std::erase_if(answers, [&](const Answer& answer) {
     const Node& node = *nodes_[answer.node];
@@ -197,8 +198,8 @@ void Fleet::DropRepeated(const Requests& requests,
   });
 }
 
-std::string Fleet::NoteHeld(const Node& node, const Message& request,
-                            const Message& answer) {
+std::string NodeFanout::NoteHeld(const Node& node, const Message& request,
+                                 const Message& answer) {
   const std::optional<RankSet> held = HeldOf(answer);
   if (!held.has_value()) return "";
   std::string run = TextField(request, "run");
@@ -208,7 +209,7 @@ std::string Fleet::NoteHeld(const Node& node, const Message& request,
   return run;
 }
 
-void Fleet::TellOfDoubles(const Node& node, const std::string& run) {
+void NodeFanout::TellOfDoubles(const Node& node, const std::string& run) {
   // A node that reads the others reads each record once.
   if (run.empty() || worker_.has_value()) return;
   const auto& by_node = held_[run];
@@ -225,7 +226,7 @@ void Fleet::TellOfDoubles(const Node& node, const std::string& run) {
   }
 }
 
-Outcome Fleet::RequestsByName(const Message& request, Requests& requests) {
+Outcome NodeFanout::RequestsByName(const Message& request, Requests& requests) {
   const FieldDescriptor* field =
       request.GetDescriptor()->FindFieldByName("comparison");
   std::vector<NodeComparison> names;
@@ -245,7 +246,7 @@ Outcome Fleet::RequestsByName(const Message& request, Requests& requests) {
   return {};
 }
 
-Outcome Fleet::FindShares(const std::string& run, RunShares& out) {
+Outcome NodeFanout::FindShares(const std::string& run, RunShares& out) {
   v1::GetRunRequest request;
   request.set_run(run);
   Requests requests;
@@ -268,7 +269,7 @@ Outcome Fleet::FindShares(const std::string& run, RunShares& out) {
   return {};
 }
 
-Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
+Outcome NodeFanout::PlanComparison(const Message& request, Requests& requests) {
   const auto& create = static_cast<const v1::CreateComparisonRequest&>(request);
   const v1::Comparison& asked = create.comparison();
   RunShares golden(0);
@@ -312,9 +313,10 @@ Outcome Fleet::PlanComparison(const Message& request, Requests& requests) {
   return {};
 }
 
-void Fleet::TellOfSplits(const v1::Comparison& asked,
-                         const std::vector<std::string>& nodes,
-                         const RunShares& golden, const RunShares& target) {
+void NodeFanout::TellOfSplits(const v1::Comparison& asked,
+                              const std::vector<std::string>& nodes,
+                              const RunShares& golden,
+                              const RunShares& target) {
   for (const auto& [run, shares] : {std::pair(&asked.golden_run(), &golden),
                                     std::pair(&asked.target_run(), &target)}) {
     if (shares->split.empty()) continue;
@@ -324,9 +326,9 @@ void Fleet::TellOfSplits(const v1::Comparison& asked,
   }
 }
 
-void Fleet::TellOfAbsentRanks(const v1::Comparison& asked,
-                              const RunShares& golden,
-                              const RunShares& target) {
+void NodeFanout::TellOfAbsentRanks(const v1::Comparison& asked,
+                                   const RunShares& golden,
+                                   const RunShares& target) {
   const RankSet absent = RankSetOfEach(asked.filter().ranks())
                              .Minus(golden.AllHeld())
                              .Minus(target.AllHeld());
@@ -336,8 +338,8 @@ void Fleet::TellOfAbsentRanks(const v1::Comparison& asked,
                                  asked.golden_run(), asked.target_run())));
 }
 
-void Fleet::TellOfSpreadRows(const std::vector<NodeAnswer>& parts,
-                             const v1::Comparison& all) {
+void NodeFanout::TellOfSpreadRows(const std::vector<NodeAnswer>& parts,
+                                  const v1::Comparison& all) {
   if (all.for_want_of_ranks_count() == 0) return;
   const RankSet golden = RankSetOf(all.golden_ranks().ranks_held());
   const RankSet target = RankSetOf(all.target_ranks().ranks_held());
@@ -357,8 +359,9 @@ void Fleet::TellOfSpreadRows(const std::vector<NodeAnswer>& parts,
       kAtAdvice));
 }
 
-void Fleet::TellApart(const std::string& run, const RunShares& shares,
-                      const std::string& other_run, const RunShares& others) {
+void NodeFanout::TellApart(const std::string& run, const RunShares& shares,
+                           const std::string& other_run,
+                           const RunShares& others) {
   RankSet together;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     together = together.Union(shares.held[i].Intersection(others.held[i]));
@@ -378,7 +381,7 @@ void Fleet::TellApart(const std::string& run, const RunShares& shares,
   }
 }
 
-Outcome Fleet::WorkAt(std::string_view node) {
+Outcome NodeFanout::WorkAt(std::string_view node) {
   const auto found =
       std::find_if(nodes_.begin(), nodes_.end(),
                    [node](const auto& known) { return known->name == node; });
@@ -390,7 +393,7 @@ Outcome Fleet::WorkAt(std::string_view node) {
   return {};
 }
 
-std::string Fleet::SourceOf(const RunShares& shares) const {
+std::string NodeFanout::SourceOf(const RunShares& shares) const {
   std::vector<std::string_view> sources;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (shares.has[i]) {
@@ -401,7 +404,7 @@ std::string Fleet::SourceOf(const RunShares& shares) const {
   return is_local ? "" : fmt::format("{}", fmt::join(sources, ","));
 }
 
-std::string Fleet::IdsOf(const RunShares& shares) {
+std::string NodeFanout::IdsOf(const RunShares& shares) {
   std::vector<std::string_view> ids;
   for (size_t i = 0; i < shares.ids.size(); ++i) {
     if (!shares.has[i]) continue;
@@ -412,7 +415,7 @@ std::string Fleet::IdsOf(const RunShares& shares) {
   return fmt::format("{}", fmt::join(ids, ","));
 }
 
-Outcome Fleet::PlanAtOneNode(const Message& request, Requests& requests) {
+Outcome NodeFanout::PlanAtOneNode(const Message& request, Requests& requests) {
   auto copy = std::make_unique<v1::CreateComparisonRequest>();
   copy->CopyFrom(request);
   v1::Comparison& comparison = *copy->mutable_comparison();
@@ -427,7 +430,7 @@ Outcome Fleet::PlanAtOneNode(const Message& request, Requests& requests) {
   return {};
 }
 
-Outcome Fleet::PlanReduction(const Message& request, Requests& requests) {
+Outcome NodeFanout::PlanReduction(const Message& request, Requests& requests) {
   auto copy = std::make_unique<v1::SummarizeTensorsRequest>();
   copy->CopyFrom(request);
   RunShares shares(0);
@@ -437,7 +440,7 @@ Outcome Fleet::PlanReduction(const Message& request, Requests& requests) {
   return {};
 }
 
-Outcome Fleet::MakeRequests(const Message& request, Requests& requests) {
+Outcome NodeFanout::MakeRequests(const Message& request, Requests& requests) {
   requests.resize(nodes_.size());
   const auto* const type = request.GetDescriptor();
   if (type == v1::CreateComparisonRequest::descriptor()) {
@@ -455,8 +458,8 @@ Outcome Fleet::MakeRequests(const Message& request, Requests& requests) {
   return {};
 }
 
-Outcome Fleet::Ask(const NodeCall& call, const Message& request,
-                   Message& response) {
+Outcome NodeFanout::Ask(const NodeCall& call, const Message& request,
+                        Message& response) {
   if (!CanMerge(*response.GetDescriptor())) {
     return UsageError(
         fmt::format("{} supports a single daemon only: use --endpoint",
@@ -498,7 +501,7 @@ Outcome Fleet::Ask(const NodeCall& call, const Message& request,
   return {};
 }
 
-Outcome Fleet::AskEach(
+Outcome NodeFanout::AskEach(
     const NodeCall& call, const Message& request, const Message& prototype,
     const std::function<void(const std::string& node, const Message&)>& take) {
   Requests requests;
@@ -511,7 +514,7 @@ Outcome Fleet::AskEach(
   return {};
 }
 
-std::string Fleet::HoldersOf(const std::string& run) const {
+std::string NodeFanout::HoldersOf(const std::string& run) const {
   const auto found = held_.find(run);
   if (found == held_.end()) return "";
   std::string out;
@@ -521,7 +524,7 @@ std::string Fleet::HoldersOf(const std::string& run) const {
   return out;
 }
 
-std::string Fleet::JsonMembers() const {
+std::string NodeFanout::JsonMembers() const {
   using Json = nlohmann::ordered_json;
   Json answered = Json::array();
   Json failed = Json::array();

@@ -33,16 +33,16 @@ struct RunShares;
 // simply not part of the answer. An error in the request is returned as the
 // answer. If several addresses belong to one daemon, the first one is used.
 // Thread-compatible.
-class Fleet : public Fanout {
+class NodeFanout : public Fanout {
  public:
   // Receives a line for the user, without a line end.
   using Tell = std::function<void(const std::string& line)>;
 
   // One or more nodes. `timeout` of their options is that of the command,
   // `call_timeout` that of a node. Borrows `interrupts`.
-  Fleet(std::vector<ConnectionOptions> nodes, Interrupts& interrupts,
-        Tell tell);
-  ~Fleet() override;
+  NodeFanout(std::vector<ConnectionOptions> nodes, Interrupts& interrupts,
+             Tell tell);
+  ~NodeFanout() override;
 
   Outcome Ask(const NodeCall& call, const Message& request,
               Message& response) override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/msitctl/node/node_top_fleet.h"
+#include "client/msitctl/node/node_top_fanout.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/ask/fanout/fleet.h"
+#include "client/ask/fanout/node_fanout.h"
 #include "client/ask/print/table.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/node/node_top_text.h"
@@ -26,10 +26,10 @@ using Statuses = std::map<std::string, v1::NodeStatus>;
 constexpr std::chrono::milliseconds kNodeTimeMin{1000};
 
 // Fails only if the request is invalid or interrupted, or if no node answers.
-ask::Outcome TakeLook(ask::Fleet& fleet, Statuses& statuses) {
+ask::Outcome TakeLook(ask::NodeFanout& fanout, Statuses& statuses) {
   statuses.clear();
-  fleet.AskAgain();
-  return fleet.AskEach(
+  fanout.AskAgain();
+  return fanout.AskEach(
       ask::Connection::NodeCallOf(&v1::NodeService::Stub::GetNodeStatus),
       v1::GetNodeStatusRequest(), v1::NodeStatus::default_instance(),
       [&statuses](const std::string& node,
@@ -79,7 +79,7 @@ std::vector<std::string> Cells(const std::string& node,
 }
 
 std::string TableOf(const std::vector<ask::ConnectionOptions>& nodes,
-                    const ask::Fleet& fleet, const Statuses& before,
+                    const ask::NodeFanout& fanout, const Statuses& before,
                     const Statuses& after, const ask::Table::Style& style) {
   using Need = ask::ColumnNeed;
   ask::Table table({{"node"},
@@ -102,14 +102,14 @@ std::string TableOf(const std::vector<ask::ConnectionOptions>& nodes,
     const auto found = after.find(node.endpoint);
     if (found == after.end()) {
       // Another address of a daemon that is already shown.
-      if (fleet.ErrorOf(node.endpoint).empty()) continue;
+      if (fanout.ErrorOf(node.endpoint).empty()) continue;
       std::vector<std::string> cells(kCells, "-");
       cells[0] = node.endpoint;
       cells[1] = "no answer";
       table.Add(std::move(cells));
       failed +=
           ask::Printable(fmt::format("no answer from {}: {}", node.endpoint,
-                                     fleet.ErrorOf(node.endpoint))) +
+                                     fanout.ErrorOf(node.endpoint))) +
           "\n";
       continue;
     }
@@ -122,7 +122,7 @@ std::string TableOf(const std::vector<ask::ConnectionOptions>& nodes,
 
 }  // namespace
 
-ask::Outcome ShowFleetTop(Invocation& invocation, const TopFlags& flags) {
+ask::Outcome ShowFanoutTop(Invocation& invocation, const TopFlags& flags) {
   std::vector<ask::ConnectionOptions> nodes = invocation.options().nodes;
   for (ask::ConnectionOptions& node : nodes) {
     const auto most = std::max(flags.interval, kNodeTimeMin);
@@ -130,20 +130,21 @@ ask::Outcome ShowFleetTop(Invocation& invocation, const TopFlags& flags) {
     node.connect_timeout = std::min(node.connect_timeout, most);
   }
   // The table shows nodes that do not answer.
-  ask::Fleet fleet(nodes, invocation.interrupts(), [](const std::string&) {});
+  ask::NodeFanout fanout(nodes, invocation.interrupts(),
+                         [](const std::string&) {});
   const bool in_place =
       !flags.once && invocation.options().terminal.stdout_is_terminal;
   Statuses before;
-  ask::Outcome outcome = TakeLook(fleet, before);
+  ask::Outcome outcome = TakeLook(fanout, before);
   for (bool is_first = true;; is_first = false) {
     if (outcome.exit_code == ask::kExitInterrupted) return outcome;
     if (invocation.interrupts().WaitFor(flags.interval))
       return ask::Interrupted();
     Statuses after;
-    outcome = TakeLook(fleet, after);
+    outcome = TakeLook(fanout, after);
     if (outcome.exit_code == ask::kExitInterrupted) return outcome;
     std::string text =
-        TableOf(nodes, fleet, before, after, invocation.print_options().table);
+        TableOf(nodes, fanout, before, after, invocation.print_options().table);
     if (in_place) {
       text = InPlace(text);
     } else if (!is_first) {
@@ -151,7 +152,7 @@ ask::Outcome ShowFleetTop(Invocation& invocation, const TopFlags& flags) {
     }
     invocation.out().Write(text);
     if (flags.once) {
-      if (outcome.ok() && fleet.has_failed())
+      if (outcome.ok() && fanout.has_failed())
         outcome.exit_code = ask::kExitPartial;
       return outcome;
     }

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "client/ask/fanout/comparison_names.h"
-#include "client/ask/fanout/fleet.h"
 #include "client/ask/fanout/merge.h"
 #include "client/ask/fanout/node.h"
+#include "client/ask/fanout/node_fanout.h"
 #include "client/ask/query/paging.h"
 #include "protos/base/rank_set.h"
 #include "protos/os/thread.h"
@@ -26,7 +26,7 @@ std::string TokenOf(const Message& page) {
 
 // The rows of one node: the current page, while the next one is being
 // requested.
-class Fleet::Rows {
+class NodeFanout::Rows {
  public:
   // `first` is the first page.
   Rows(Node& node, const NodeCall& call, const List& list,
@@ -105,7 +105,7 @@ class Fleet::Rows {
   std::thread thread_;
 };
 
-Outcome Fleet::ForEachRow(const List& list, Message& response) {
+Outcome NodeFanout::ForEachRow(const List& list, Message& response) {
   if (!CanMerge(*response.GetDescriptor())) {
     return UsageError(
         fmt::format("{} supports a single daemon only: use --endpoint",
@@ -156,9 +156,9 @@ Outcome Fleet::ForEachRow(const List& list, Message& response) {
   return {};
 }
 
-Outcome Fleet::TakeLeast(const List& list,
-                         const std::vector<std::unique_ptr<Rows>>& lists,
-                         bool joins, std::unique_ptr<Message>& out) {
+Outcome NodeFanout::TakeLeast(const List& list,
+                              const std::vector<std::unique_ptr<Rows>>& lists,
+                              bool joins, std::unique_ptr<Message>& out) {
   std::vector<Rows*> least;
   const Message* first = nullptr;
   for (const auto& rows : lists) {

@@ -10,6 +10,6 @@ namespace msitd::msitctl {
 // Shows the activity of many daemons, one line for each. A daemon that does not
 // answer within an interval has a line that states this, and is polled again
 // for the next table.
-ask::Outcome ShowFleetTop(Invocation& invocation, const TopFlags& flags);
+ask::Outcome ShowFanoutTop(Invocation& invocation, const TopFlags& flags);
 
 }  // namespace msitd::msitctl
