@@ -380,16 +380,26 @@ ask::Outcome Coverage(Invocation& invocation, const CoverageFlags& flags) {
   TellOfFalseDigests(coverage);
   TellOfNotRecorded(coverage);
   const v1::RankCoverage total = TotalOf(coverage);
-  if (total.stored_count() > 0) return partial.End(flags.allow_partial);
+  // Hooks store documents about the model even if they record no tensor.
+  v1::Run run;
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.AskByName(&v1::RunService::Stub::GetRun, flags.run, run));
+  const int64_t document_count = run.counters().document_count();
+  if (total.stored_count() > document_count) {
+    return partial.End(flags.allow_partial);
+  }
   if (total.stream_count() == 0) {
     return {ask::kExitPolicyFailed,
             "nothing is stored: no client has connected"};
   }
-  return {ask::kExitPolicyFailed,
-          fmt::format("nothing is stored: of {} tensors, {} were filtered by "
-                      "the capture policy, {} dropped, {} truncated",
-                      total.seen_count(), total.filtered_count(),
-                      total.dropped_count(), total.truncated_count())};
+  return {
+      ask::kExitPolicyFailed,
+      fmt::format("nothing is stored{}: of {} tensors, {} were filtered by "
+                  "the capture policy, {} dropped, {} truncated, {} lost",
+                  document_count > 0 ? " except documents about the model" : "",
+                  total.seen_count() - total.stored_count(),
+                  total.filtered_count(), total.dropped_count(),
+                  total.truncated_count(), total.lost_count())};
 }
 
 void AddCoverage(CommandLine& line, CLI::App& noun) {
