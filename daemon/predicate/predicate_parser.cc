@@ -255,7 +255,12 @@ absl::Status PredicateParser::Expected(std::string_view what) const {
   std::string problem = fmt::format(
       "expected {}, found {}", what,
       token_ == Token::kEnd ? std::string("the end") : Quoted(word_));
-  if (word_ == "&" || word_ == "|" || word_ == "!" || word_ == "=") {
+  const std::string_view rest =
+      text_.substr(static_cast<size_t>(word_.data() - text_.data()));
+  // A swapped `<=` is not a single `=`.
+  const bool is_swapped = rest.starts_with("=<") || rest.starts_with("=>");
+  if (word_ == "&" || word_ == "|" || word_ == "!" ||
+      (word_ == "=" && !is_swapped)) {
     problem += fmt::format("; write {}", word_ == "&"   ? "and"
                                          : word_ == "|" ? "or"
                                          : word_ == "!" ? "not"

@@ -126,9 +126,12 @@ std::string StartCommand(std::string_view endpoint) {
   const std::string_view host = endpoint.substr(0, endpoint.rfind(':'));
   const bool is_here =
       host == "localhost" || host == "[::1]" || host.starts_with("127.");
-  // Without the role, no client could record there.
-  return is_here ? fmt::format("{} --listen {} --loopback-role writer", kData,
-                               endpoint)
+  // Without the role, no client could record there. The default socket
+  // directory is that of the system service.
+  return is_here ? fmt::format(
+                       "{} --socket-dir DIR --listen {} "
+                       "--loopback-role writer",
+                       kData, endpoint)
                  : "";
 }
 

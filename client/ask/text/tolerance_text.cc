@@ -105,6 +105,7 @@ std::vector<std::string> RequiredToleranceTexts(
 const char* RequiredToleranceLabel(const v1::Comparison& comparison) {
   // Data that was not read may require a looser bound.
   const bool would_pass = comparison.hopeless_count() == 0 &&
+                          comparison.not_compared_count() == 0 &&
                           comparison.unmatched_count() == 0 &&
                           comparison.unread_count() == 0;
   return would_pass ? "would pass with" : "needs at least";

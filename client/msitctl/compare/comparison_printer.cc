@@ -202,18 +202,23 @@ void NoteRowsLeftOut(const v1::Comparison& comparison,
                      int64_t printed_count) {
   const int64_t count = RowCount(comparison, verdicts);
   if (printed_count >= count) return;
+  // `c-000001@node0` is a name among several daemons.
+  const bool asks_many = comparison.name().find('@') != std::string::npos;
   fmt::print(stderr,
-             "msitctl: note: {} of {} rows are shown; to print all: msitctl "
+             "msitctl: note: {} of {} rows are shown; to print all{}: msitctl "
              "compare rows {}{}\n",
-             printed_count, count, ask::Printable(comparison.name()),
-             VerdictFlagText(verdicts));
+             printed_count, count,
+             asks_many ? ", with the same --endpoints" : "",
+             ask::Printable(comparison.name()), VerdictFlagText(verdicts));
 }
 
 void TellIdleRules(const v1::Comparison& comparison) {
   bool has_pattern = false;
   for (const std::string& rule : comparison.idle_rules()) {
     const bool is_mapping = rule.starts_with("--mapping: ");
-    has_pattern = has_pattern || !is_mapping;
+    // Regular expressions match parts of names.
+    const bool is_regex = rule.starts_with("--rewrite");
+    has_pattern = has_pattern || !(is_mapping || is_regex);
     fmt::print(stderr, "msitctl: note: {} matched no {}\n",
                ask::Printable(rule), is_mapping ? "tensors" : "op");
   }

@@ -48,7 +48,9 @@ TEST_F(GlobalFlagsTest, ADaemonThatIsNotThereCanBeStarted) {
       Run({"--endpoint", "127.0.0.1:1", "run", "list"}).err,
       HasSubstr(
           "no daemon is running there; to start a daemon: msitd --data-dir DIR "
-          "--listen 127.0.0.1:1 --loopback-role writer; to use another one"));
+          "--socket-dir DIR --listen 127.0.0.1:1 --loopback-role writer; to "
+          "use "
+          "another one"));
 }
 
 TEST_F(GlobalFlagsTest, ATimeoutIs68) {

@@ -44,8 +44,8 @@ TEST(EndpointTest, ADaemonCanBeStartedHereOnly) {
             "msitd --data-dir DIR --socket-dir /run/msitd");
   EXPECT_EQ(StartCommand("/tmp"), "msitd --data-dir DIR --socket-dir /tmp");
   EXPECT_EQ(StartCommand("127.0.0.1:7741"),
-            "msitd --data-dir DIR --listen 127.0.0.1:7741 --loopback-role "
-            "writer");
+            "msitd --data-dir DIR --socket-dir DIR --listen 127.0.0.1:7741 "
+            "--loopback-role writer");
   EXPECT_EQ(StartCommand("node7:7741"), "");
 }
 
