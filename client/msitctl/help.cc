@@ -83,7 +83,9 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string,
   out += Wrap(app->get_description(), 0, 0) + "\n\n";
   out += make_usage(app, FullName(*app));
   out += make_positionals(app);
-  std::string groups = make_groups(app, mode);
+  // CLI11 puts two blank lines between groups.
+  std::string groups =
+      CLI::detail::find_and_replace(make_groups(app, mode), "\n\n\n", "\n\n");
   while (groups.ends_with("\n\n")) groups.pop_back();
   out += groups;
   out += make_subcommands(app, mode);

@@ -22,6 +22,7 @@ namespace msitd::msitctl {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
@@ -187,6 +188,19 @@ TEST(HelpTest, EveryGlobalFlagHasItsVariable) {
           "MSITCTL_CERT_FILE", "MSITCTL_KEY_FILE", "MSITCTL_TIMEOUT",
           "MSITCTL_CONNECT_TIMEOUT", "MSITCTL_OUTPUT", "MSITCTL_NO_COLOR",
           "MSITCTL_GUARD_FORMULAS", "MSITCTL_PROGRESS"));
+}
+
+TEST(HelpTest, TheManyFlagsOfAComparisonAreInGroups) {
+  CommandLine line;
+  const CLI::App* const verb =
+      line.app().get_subcommand("compare")->get_subcommand("run");
+  EXPECT_THAT(verb->get_groups(),
+              ElementsAre("Options", "Select", "Pair", "Judge", "Read",
+                          "Output", "Parts"));
+  for (const CLI::Option* option : verb->get_options()) {
+    if (option == verb->get_help_ptr()) continue;
+    EXPECT_NE(option->get_group(), "Options") << option->get_name();
+  }
 }
 
 TEST(HelpTest, LinesFitEightyColumns) {
