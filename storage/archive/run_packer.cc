@@ -198,10 +198,39 @@ class RunPacker {
         }
       }
     }
+    MSITD_RETURN_IF_ERROR(PackEach(wanted));
+    return unreadable_.empty() ? absl::OkStatus() : PackCopies();
+  }
+
+  // Replaces the bytes of unreadable parts by equal bytes of other records of
+  // the window.
+  absl::Status PackCopies() {
+    std::map<PartKey, std::vector<PartInfo>> copies;
+    for (const TensorInfo& tensor : window_) {
+      if (!tensor.has_bytes && !tensor.has_sample) continue;
+      for (const PartInfo& part : tensor.parts) {
+        if (part.has_bytes && unreadable_.contains(KeyOf(part))) {
+          copies[KeyOf(part)].push_back(part);
+        }
+      }
+    }
+    // PackParts has tried the first ones.
+    for (size_t i = 1; !copies.empty(); ++i) {
+      std::erase_if(copies, [&](const auto& copy) {
+        return copy.second.size() <= i || !unreadable_.contains(copy.first);
+      });
+      std::vector<PartInfo> wanted;
+      for (const auto& [key, parts] : copies) wanted.push_back(parts[i]);
+      MSITD_RETURN_IF_ERROR(PackEach(wanted));
+    }
+    return absl::OkStatus();
+  }
+
+  // Adds the bytes of parts, whose contents differ from each other, to packs.
+  absl::Status PackEach(std::span<const PartInfo> wanted) {
     size_t done = 0;
     while (done < wanted.size()) {
-      const auto batch =
-          run_.ReadParts(std::span(wanted).subspan(done), batch_buffer_);
+      const auto batch = run_.ReadParts(wanted.subspan(done), batch_buffer_);
       for (size_t i = 0; i < batch->size(); ++i) {
         const auto bytes = batch->Read(i);
         if (IsExpiry(bytes.status())) continue;
@@ -213,6 +242,7 @@ class RunPacker {
         MSITD_ASSIGN_OR_RETURN(const PackPlace place,
                                packs_.Add(*bytes, stop_));
         parts_.Add(wanted[done + i].hash, wanted[done + i].bytes, place);
+        unreadable_.erase(KeyOf(wanted[done + i]));
       }
       done += batch->size();
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from archived_runs import record, rows_of
 from chunk_bytes import Chunk, Record
+from msitd import query
 from object_server import BUCKET, BadServer
 from wire import write
 
@@ -183,6 +184,31 @@ def test_a_run_with_slashes_in_its_name_is_found(
     daemon.ctl("run", "restore", name, "--as", "back")
     missing = daemon.ctl("run", "restore", f"{url}/team/none", expect=None)
     assert "RUN_NOT_FOUND" in missing.stderr
+
+
+def test_unreadable_bytes_are_taken_from_an_equal_tensor(
+    new_daemon: Callable[[], Daemon], tmp_path: Path
+) -> None:
+    place = tmp_path / "archives"
+    place.mkdir()
+    url = f"file://{place}"
+    daemon = new_daemon()
+    daemon.start("--archives", url)
+    data = os.urandom(4096)
+    records = [
+        Record(op, data, [1024], sequence=i) for i, op in enumerate(("first", "second"))
+    ]
+    write(daemon.channel(), "r", [Chunk("r", records).pack()], world_size=1)
+    daemon.ctl("run", "seal", "r")
+    daemon.spoil(data[:64])
+    assert "unreadable:" not in daemon.ctl("run", "archive", "r", url).stdout
+    daemon.ctl("run", "restore", f"{url}/r", "--as", "restored")
+    with query.connect(daemon.endpoint) as connection:
+        restored = connection.tensors.list("restored")
+        assert [connection.tensors.read(each).tobytes() for each in restored] == [
+            data,
+            data,
+        ]
 
 
 def test_one_unreadable_folder_does_not_hide_the_others(
