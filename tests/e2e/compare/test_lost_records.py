@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msitd
@@ -77,6 +78,25 @@ def test_frames_that_the_replay_skips_are_lost(
         # Nothing else remembers the damage.
         daemon.stop()
         daemon.start()
+
+
+def test_restored_runs_have_lost_nothing(
+    new_daemon: Callable[[], Daemon], tmp_path: Path
+) -> None:
+    url = f"file://{tmp_path / 'archives'}"
+    (tmp_path / "archives").mkdir()
+    daemon = new_daemon()
+    daemon.start("--archives", url)
+    record_twice(daemon, "a")
+    # Equal records come again and are not stored again.
+    with msitd.Client(
+        "a", endpoint=str(daemon.socket_dir), if_exists="append"
+    ) as client:
+        client.record(np.zeros(1000, np.float32), op="half0.op0", token=0)
+    daemon.ctl("run", "seal", "a")
+    daemon.ctl("run", "archive", "a", url)
+    daemon.ctl("run", "restore", f"{url}/a", "--as", "b")
+    assert header_of(daemon, expect=0).startswith("comparison")
 
 
 def test_records_of_an_open_stream_are_not_lost(daemon: Daemon) -> None:
