@@ -17,6 +17,7 @@
 #include "client/ask/report/schema/msitd_schema.h"
 #include "client/ask/report/table/sinks.h"
 #include "client/ask/text/policy_text.h"
+#include "client/ask/text/text.h"
 #include "client/ask/text/yaml_text.h"
 #include "client/foreign/report/foreign_schemas.h"
 #include "client/msitctl/compare/comparison_printer.h"
