@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "daemon/compare/job/comparison_name.h"
-#include "daemon/compare/job/run_ranks_message.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/service/proto_convert.h"
 #include "msitd/v1/filter.pb.h"
 #include "protos/base/limits.h"
+#include "protos/base/rank_set_message.h"
 #include "protos/status/status.h"
-#include "storage/run_ranks.h"
 
 namespace msitd::service {
 

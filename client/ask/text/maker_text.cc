@@ -7,26 +7,11 @@
 
 #include "client/ask/text/partial_text.h"
 #include "client/ask/text/text.h"
+#include "protos/base/rank_set_message.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::ask {
 namespace {
-
-// `0-3,5`, from ascending ranks; not longer than a few dozen bytes.
-std::string RanksText(const google::protobuf::RepeatedField<int32_t>& ranks) {
-  constexpr int kRangesShown = 8;
-  std::string out;
-  int range_count = 0;
-  for (int i = 0; i < ranks.size();) {
-    if (range_count++ == kRangesShown) return out + ",...";
-    int end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    out += fmt::format("{}{}", out.empty() ? "" : ",", ranks[i]);
-    if (end - i > 1) out += fmt::format("-{}", ranks[end - 1]);
-    i = end;
-  }
-  return out;
-}
 
 // Returns the rank of a row. For an assembled tensor, `rank` is the number of
 // its group, and the result has the ranks of all its shards.
@@ -35,11 +20,11 @@ std::string RowRanksText(const v1::ComparisonRow& row) {
   const auto& golden = row.golden().ranks();
   const auto& ranks = target.empty() ? golden : target;
   if (ranks.empty()) return fmt::format("rank {}", row.rank());
-  std::string out =
-      fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", RanksText(ranks));
+  std::string out = fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
+                                RankSetOfEach(ranks).Text());
   if (!golden.empty() &&
       !std::equal(golden.begin(), golden.end(), ranks.begin(), ranks.end())) {
-    out += fmt::format(" (golden {})", RanksText(golden));
+    out += fmt::format(" (golden {})", RankSetOfEach(golden).Text());
   }
   return out;
 }
@@ -89,7 +74,8 @@ std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
       if (maker.ranks_size() == 0) return "copies that differ: ";
       return fmt::format(
           "the cop{} of rank{} {}: ", maker.ranks_size() == 1 ? "y" : "ies",
-          maker.ranks_size() == 1 ? "" : "s", RanksText(maker.ranks()));
+          maker.ranks_size() == 1 ? "" : "s",
+          RankSetOfEach(maker.ranks()).Text());
     case v1::Maker::NOT_KNOWN:
       return "not known: ";
     default:
