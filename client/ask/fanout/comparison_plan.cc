@@ -49,7 +49,9 @@ class Splitter {
         needs_filters_(are_ranks_alike_ &&
                        (!AreAligned(golden, target) || HasCopies(golden))) {
     for (size_t i = 0; i < golden.held.size(); ++i) {
-      taken_ = taken_.Union(golden.held[i].Intersection(target.held[i]));
+      const RankSet both = golden.held[i].Intersection(target.held[i]);
+      golden_taken_ = golden_taken_.Union(both);
+      target_taken_ = target_taken_.Union(both);
     }
   }
 
@@ -60,12 +62,15 @@ class Splitter {
   // The ranks that node `node` is to compare, for a filter. Called for each
   // node that is asked, in their order.
   RankSet TakeRanks(size_t node) {
-    const RankSet both = golden_.held[node].Intersection(target_.held[node]);
-    const RankSet either = golden_.held[node].Union(target_.held[node]);
-    const RankSet mine =
-        both.Minus(compared_).Union(either.Minus(taken_)).Minus(split_);
+    const RankSet& golden = golden_.held[node];
+    const RankSet& target = target_.held[node];
+    const RankSet both = golden.Intersection(target);
+    const RankSet apart =
+        golden.Minus(golden_taken_).Union(target.Minus(target_taken_));
+    const RankSet mine = both.Minus(compared_).Union(apart).Minus(split_);
     compared_ = compared_.Union(both);
-    taken_ = taken_.Union(either);
+    golden_taken_ = golden_taken_.Union(golden);
+    target_taken_ = target_taken_.Union(target);
     return Wanted(mine);
   }
 
@@ -129,8 +134,11 @@ class Splitter {
   const bool are_ranks_alike_;
   // Otherwise, every node compares all ranks that it has.
   const bool needs_filters_;
-  RankSet taken_;
-  RankSet compared_;
+  // Ranks of each run that a node has been asked for, or will be because it
+  // has them of both runs.
+  RankSet golden_taken_;
+  RankSet target_taken_;
+  RankSet compared_;  // Of both runs.
 };
 
 Outcome SetFilter(const RankSet& ranks, std::string_view node,
@@ -190,7 +198,7 @@ Outcome SplitComparison(const v1::CreateComparisonRequest& request,
                 "nothing was compared: {}{}; {}",
                 SplitText(is_golden ? asked.golden_run() : asked.target_run(),
                           is_golden ? golden : target, nodes),
-                why, kAtAdvice))};
+                why, kSplitAdvice))};
   };
   if (is_split && !splitter.CanLeaveOutRanks()) {
     return refused(", and other ranks cannot be compared without them");

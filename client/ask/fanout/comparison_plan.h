@@ -52,6 +52,12 @@ struct NodeComparisons {
 inline constexpr std::string_view kAtAdvice =
     "to compare all rows, select a node that reads from the others: --at NODE";
 
+// Advice for split ranks. A node refuses a token that several nodes have
+// records of, so `--at` may not help.
+inline constexpr std::string_view kSplitAdvice =
+    "to compare such a rank, use --at NODE, if each of its tokens is on one "
+    "node only; to leave it out, use --ranks";
+
 // Whether a rank has the same number in both runs and in a filter. If not,
 // every node compares all that it has of both runs.
 bool AreRanksAlike(const v1::Matching& matching);
@@ -62,8 +68,9 @@ std::string SplitText(const std::string& run, const RunShares& shares,
                       const std::vector<std::string>& nodes);
 
 // Splits `request`. Every node that has both runs is asked for the ranks that
-// it holds of both; ranks that no node has of both runs are asked of the first
-// that has one of them, so that it reports what is lacking. A rank of which
+// it holds of both. A rank that no node has of both runs is asked of the first
+// node that has it of either run, so that its tensors are reported as not
+// compared and neither run seems to lack it everywhere. A rank of which
 // several nodes hold copies is compared by the first of them. Split ranks are
 // required, but no node compares them, so that every part of the answer is
 // partial. If no node has a rank that the filter names, the first node is

@@ -322,7 +322,7 @@ void NodeFanout::TellOfSplits(const v1::Comparison& asked,
     if (shares->split.empty()) continue;
     TellOnce(
         Printable(fmt::format("partial: {}: not compared; {}",
-                              SplitText(*run, *shares, nodes), kAtAdvice)));
+                              SplitText(*run, *shares, nodes), kSplitAdvice)));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "daemon/compare/shard/assembly.h"
@@ -26,9 +27,13 @@ AbsentRanks AbsentOf(const std::string& run, bool is_target,
   // Required ranks count even if the selector excludes them.
   const RankSet elsewhere = required.Minus(RankSet::Of(ranks.held));
   const RankSet lacking = ranks.lacking.Union(elsewhere);
+  const std::string_view ranks_word = lacking.count() == 1 ? "rank" : "ranks";
+  // With required ranks, other nodes may hold what this one lacks.
   std::string text =
-      fmt::format("run {} lacks rank{} {}", run,
-                  lacking.count() == 1 ? "" : "s", lacking.Text());
+      required.empty()
+          ? fmt::format("run {} lacks {} {}", run, ranks_word, lacking.Text())
+          : fmt::format("run {} lacks {} {} on this node", run, ranks_word,
+                        lacking.Text());
   GroupMatcher::Compared compared = matcher.ComparedOf(is_target, lacking);
   ranks.lacking = compared.ranks.Union(elsewhere);
   return AbsentRanks(std::move(ranks), compared.group_numbers.Union(elsewhere),

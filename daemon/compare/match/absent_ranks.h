@@ -42,9 +42,10 @@ class AbsentRanks {
   // to the recorded rows. Returns nothing if no rank is absent.
   std::optional<int64_t> first_token() const;
 
-  // Text such as `run tp8 lacks ranks 2-3`. Names all ranks that the run lacks,
-  // even those that the comparison does not consider. Rows therefore have the
-  // same text for all selections of ranks.
+  // Text such as `run tp8 lacks ranks 2-3`, or `run tp8 lacks ranks 2-3 on this
+  // node` if the comparison is one part of a distributed one. Names all ranks
+  // that the run lacks, even those that the comparison does not consider. Rows
+  // therefore have the same text for all selections of ranks.
   const std::string& text() const { return text_; }
 
  private:

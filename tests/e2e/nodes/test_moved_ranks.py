@@ -91,10 +91,7 @@ def test_hooked_rank_that_has_moved_is_compared(
     # Each node by itself has only some tokens of rank 0.
     said = ask(nodes, "compare", "run", "g", "same", expect=PARTIAL)
     assert "hold different records of rank 0 of run same" in said
-    assert (
-        "to compare all rows, select a node that reads from the others: --at NODE"
-        in said
-    )
+    assert "to compare such a rank, use --at NODE, if each of its tokens" in said
     for node in nodes:
         at = ("--at", socket_of(node))
         ask(nodes, "compare", "run", "g", "same", *at)

@@ -83,6 +83,29 @@ def test_failing_rank_on_another_node_is_not_lost(
     ask(places, "compare", "run", "g", "t", "--allow-partial")
 
 
+def test_no_run_lacks_ranks_that_other_nodes_hold(empty: list[Daemon]) -> None:
+    """Each node has one rank of both runs, but not the same one."""
+    for node, (golden, target) in zip(empty, ((0, 1), (1, 0)), strict=True):
+        for run, rank in (("g", golden), ("t", target)):
+            chunk = Chunk(run, [Record("a", float32(1.0), [1])], rank=rank).pack()
+            write(node.channel(), run, [chunk], rank=rank, world_size=2)
+    places = [socket_of(daemon) for daemon in empty]
+    result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
+    assert f"rank 0 of run g on {places[0]}, apart from run t" in result.stderr
+    assert "rows that need ranks of several nodes were not compared" in result.stderr
+    assert "partial:" not in result.stdout
+    answer = ask_json(places, "compare", "run", "g", "t", "--rows", "all", expect=4)
+    comparison = answer["comparison"]
+    assert comparison["for_want_of_ranks_count"] == "4"
+    for run in ("golden_ranks", "target_ranks"):
+        assert comparison[run]["ranks_held"] == [{"first": 0, "last": 1}]
+        assert "ranks_lacking" not in comparison[run]
+    lacks = {row["reason"].partition("; ")[2] for row in answer["rows"]}
+    assert lacks == {
+        f"run {run} lacks rank {rank} on this node" for run in "gt" for rank in (0, 1)
+    }
+
+
 def test_runs_on_different_nodes_compare_nothing(
     new_daemon: Callable[[], Daemon],
 ) -> None:
@@ -179,10 +202,7 @@ def test_a_rank_whose_records_lie_on_two_nodes_is_not_compared(
     result = ask(places, "compare", "run", "g", "t", expect=PARTIAL)
     assert "nothing was compared" in result.stderr
     assert "hold different records of rank 0 of run g" in result.stderr
-    assert (
-        "to compare all rows, select a node that reads from the others: --at NODE"
-        in result.stderr
-    )
+    assert "to compare such a rank, use --at NODE" in result.stderr
     assert "twice" not in result.stderr
 
 
@@ -199,10 +219,7 @@ def test_other_ranks_than_that_on_two_nodes_are_compared(
     places = [socket_of(daemon) for daemon in empty]
     said = ask(places, "compare", "run", "g", "t", expect=PARTIAL).stderr
     assert "hold different records of rank 0 of run g: not compared" in said
-    assert (
-        "to compare all rows, select a node that reads from the others: --at NODE"
-        in said
-    )
+    assert "to leave it out, use --ranks" in said
     result = ask_json(places, "compare", "run", "g", "t", expect=PARTIAL)
     comparison = result["comparison"]
     assert comparison["pass_count"] == "12"

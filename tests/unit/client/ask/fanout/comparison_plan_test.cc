@@ -117,6 +117,24 @@ TEST_F(SplitComparisonTest, ACopyIsComparedOnOneNodeOnly) {
   EXPECT_TRUE(split.golden_uncovered.empty());
 }
 
+TEST_F(SplitComparisonTest, RanksThatAreApartAreAskedOfBothNodes) {
+  const NodeComparisons split =
+      Split(Shares({{0}, {1}, {-1}}), Shares({{1}, {0}, {-1}}));
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(FilterRanks(split, i), (std::vector<int32_t>{0, 1}));
+  }
+  EXPECT_TRUE(split.golden_uncovered.empty());
+  EXPECT_TRUE(split.target_uncovered.empty());
+}
+
+TEST_F(SplitComparisonTest, ACopyOfARankThatIsApartIsAskedOfOneNode) {
+  const NodeComparisons split =
+      Split(Shares({{0, 1}, {0, 2}, {3}}), Shares({{1}, {2}, {0, 3}}));
+  EXPECT_EQ(FilterRanks(split, 0), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(FilterRanks(split, 1), (std::vector<int32_t>{2}));
+  EXPECT_EQ(FilterRanks(split, 2), (std::vector<int32_t>{0, 3}));
+}
+
 TEST_F(SplitComparisonTest, NoNodeComparesASplitRank) {
   RunShares golden = Shares({{0, 1}, {1, 2}, {-1}});
   golden.split = Of({1});
@@ -154,9 +172,7 @@ TEST_F(SplitComparisonTest, NothingIsComparedIfASplitRankCannotBeLeftOut) {
   const std::string why = "n0 and n1 hold different records of rank 0 of run ";
   // The split rank is the only one.
   EXPECT_EQ(refusal(split, Shares({{0}, {-1}, {-1}})),
-            "nothing was compared: " + why +
-                "g; to compare all rows, select a node that reads from the "
-                "others: --at NODE");
+            "nothing was compared: " + why + "g; " + std::string(kSplitAdvice));
   EXPECT_THAT(refusal(Shares({{0}, {-1}, {-1}}), split), HasSubstr(why + "t"));
   // Tensors of other ranks may be sharded across the split rank.
   RunShares sharded = Shares({{0, 1}, {0}, {-1}});
@@ -179,9 +195,9 @@ TEST_F(SplitComparisonTest, RanksThatNoNodeHasAreAskedOfOneNode) {
 TEST_F(SplitComparisonTest, SharesThatAreNotAlignedAreComparedByRank) {
   const NodeComparisons split =
       Split(Shares({{0, 1}, {2}, {-1}}), Shares({{0}, {1, 2}, {-1}}));
-  // No node has both sides of rank 1, so the first node reports it.
+  // No node has both sides of rank 1, so both nodes report it.
   EXPECT_EQ(FilterRanks(split, 0), (std::vector<int32_t>{0, 1}));
-  EXPECT_EQ(FilterRanks(split, 1), (std::vector<int32_t>{2}));
+  EXPECT_EQ(FilterRanks(split, 1), (std::vector<int32_t>{1, 2}));
 }
 
 }  // namespace
