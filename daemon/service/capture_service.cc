@@ -136,14 +136,12 @@ void AddTimes(const StreamCoverage& total, v1::RankCoverage& out) {
 void ToProto(const Rank& from, v1::RankCoverage& out) {
   const StreamCoverage& total = from.told.total;
   const storage::StreamRepeats& repeats = from.told.repeats;
-  const uint64_t explained = from.stored_count + repeats.repeated_count +
-                             repeats.dangling_count + total.dropped_count +
-                             total.truncated_count;
-  const uint64_t reported_asked =
-      total.seen_count - std::min(total.seen_count, total.filtered_count);
+  // Incomplete records are not listed; AccountedCount() expects them to be the
+  // truncated ones.
+  const uint64_t explained = from.told.AccountedCount(from.stored_count, 0);
   // A process that died may not have reported the last records that it
   // received.
-  const uint64_t asked = std::max(reported_asked, explained);
+  const uint64_t asked = std::max(from.told.requested_count(), explained);
   out.set_rank(from.told.rank);
   out.set_stream_count(static_cast<int64_t>(from.told.stream_count));
   out.set_seen_count(static_cast<int64_t>(total.filtered_count + asked));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -95,6 +96,22 @@ struct RankCoverage {
   uint64_t stream_count = 0;  // Those that reported any.
   StreamCoverage total;
   StreamRepeats repeats = {};
+
+  // Records that were handed over for storage, as far as the streams have
+  // reported. A client that died may have handed over more.
+  uint64_t requested_count() const {
+    return total.seen_count - std::min(total.seen_count, total.filtered_count);
+  }
+
+  // Records that were handed over and that the run either has or has a reason
+  // to lack. The run has `stored_count` records of the rank, and parts of
+  // `incomplete_count` others. Most truncated records are stored in part.
+  uint64_t AccountedCount(uint64_t stored_count,
+                          uint64_t incomplete_count) const {
+    return stored_count + std::max(incomplete_count, total.truncated_count) +
+           repeats.repeated_count + repeats.dangling_count +
+           total.dropped_count;
+  }
 
   friend bool operator==(const RankCoverage&, const RankCoverage&) = default;
 };

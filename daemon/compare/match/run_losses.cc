@@ -14,20 +14,6 @@ namespace msitd::compare {
 
 namespace {
 
-// Returns the number of records that were handed over for storage, as far as
-// the streams have reported.
-uint64_t RequestedOf(const storage::RankCoverage& rank) {
-  const StreamCoverage& total = rank.total;
-  return total.seen_count - std::min(total.seen_count, total.filtered_count);
-}
-
-// Returns the number of records that were handed over and have a reason for not
-// being stored at all. Most truncated records are stored in part.
-uint64_t ExplainedOf(const storage::RankCoverage& rank) {
-  return rank.repeats.repeated_count + rank.repeats.dangling_count +
-         rank.total.dropped_count;
-}
-
 struct StoredRecords {
   uint64_t complete = 0;
   uint64_t incomplete = 0;
@@ -79,8 +65,8 @@ absl::StatusOr<RunLosses> FindLosses(storage::RunReader& run,
   uint64_t requested = 0;
   uint64_t accounted = info.counters.record_count();
   for (const storage::RankCoverage& rank : coverage) {
-    requested += RequestedOf(rank);
-    accounted += ExplainedOf(rank);
+    requested += rank.requested_count();
+    accounted += rank.AccountedCount(0, 0);
   }
   // Usually equal, which the counters show without a scan.
   const bool may_lack = activity != nullptr && requested != accounted;
@@ -92,10 +78,9 @@ absl::StatusOr<RunLosses> FindLosses(storage::RunReader& run,
     MSITD_ASSIGN_OR_RETURN(const StoredRecords stored,
                            CountRecords(run, rank.rank, stop));
     const uint64_t known =
-        stored.complete +
-        std::max(stored.incomplete, rank.total.truncated_count) +
-        ExplainedOf(rank);
-    out.lost_count += RequestedOf(rank) - std::min(RequestedOf(rank), known);
+        rank.AccountedCount(stored.complete, stored.incomplete);
+    out.lost_count +=
+        rank.requested_count() - std::min(rank.requested_count(), known);
   }
   return out;
 }
