@@ -17,6 +17,7 @@
 #include "client/ask/query/run_names.h"
 #include "client/ask/text/nearest.h"
 #include "client/ask/text/text.h"
+#include "client/msitctl/comparison_name.h"
 #include "client/msitctl/help.h"
 #include "protos/status/status.h"
 
@@ -59,11 +60,25 @@ std::string_view TlsFlag(const ask::ConnectionOptions& connection) {
   return "--tls (MSITCTL_TLS)";
 }
 
-const CLI::App* FindCommand(const CLI::App& app, const std::string& name) {
-  for (const CLI::App* sub : SubcommandsOf(app)) {
-    if (sub->get_name() == name) return sub;
+// The short names that verbs have in other tools.
+constexpr std::pair<std::string_view, const char*> kAliases[] = {
+    {"list", "ls"}, {"get", "show"}, {"delete", "rm"}};
+
+// Completes the values of arguments that name comparisons. The type of an
+// argument is also what completions go by.
+ask::Outcome CompleteArguments(Invocation& invocation, CLI::App& verb) {
+  for (CLI::Option* option : verb.get_options()) {
+    if (option->get_type_name() != "COMPARISON") continue;
+    std::vector<std::string> values = option->results();
+    for (std::string& value : values) {
+      MSITCTL_RETURN_IF_FAILED(CompleteComparisonName(invocation, value));
+    }
+    if (values == option->results()) continue;
+    option->clear();
+    for (std::string& value : values) option->add_result(std::move(value));
+    option->run_callback();
   }
-  return nullptr;
+  return {};
 }
 
 // Returns the flags that may follow a command: its own and those of its
@@ -126,6 +141,13 @@ bool RunsACommand(const CLI::App& command) {
 
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+const CLI::App* FindCommand(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* sub : SubcommandsOf(app)) {
+    if (sub->check_name(name)) return sub;
+  }
+  return nullptr;
 }
 
 CommandLine::CommandLine() : app_("", "msitctl") {
@@ -244,6 +266,9 @@ CLI::App& CommandLine::AddVerb(CLI::App& noun, const VerbHelp& help,
   verb->footer(footer);
   verb->fallthrough();
   verb->group("Commands");
+  for (const auto& [name, alias] : kAliases) {
+    if (name == help.name) verb->alias(alias);
+  }
   actions_[verb] = std::move(action);
   if (help.takes_nodes) take_nodes_.insert(verb);
   return *verb;
@@ -349,8 +374,8 @@ absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
   return options;
 }
 
-const CLI::App* CommandLine::ParsedCommand() const {
-  const CLI::App* app = &app_;
+CLI::App* CommandLine::ParsedCommand() {
+  CLI::App* app = &app_;
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
   return app;
 }
@@ -402,7 +427,7 @@ CommandLine::Slip CommandLine::FindSlip(
               ask::Printable(fmt::format("{}", fmt::join(arguments, " "))))};
 }
 
-std::string CommandLine::EmptyOption() const {
+std::string CommandLine::EmptyOption() {
   for (const CLI::App* app = ParsedCommand(); app != nullptr;
        app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options()) {
@@ -424,7 +449,7 @@ ask::Outcome CommandLine::RunVerb() {
   }
   InvocationOptions options;
   MSITCTL_ASSIGN_OR_USAGE(options, MakeInvocationOptions());
-  const CLI::App* const verb = ParsedCommand();
+  CLI::App* const verb = ParsedCommand();
   if (!options.nodes.empty() && !take_nodes_.contains(verb)) {
     return ask::UsageError(
         fmt::format("{} supports a single daemon only: use --endpoint instead "
@@ -434,7 +459,8 @@ ask::Outcome CommandLine::RunVerb() {
   ask::Interrupts interrupts;
   ask::Output out(stdout);
   Invocation invocation(std::move(options), interrupts, out);
-  ask::Outcome outcome = actions_.at(verb)(invocation);
+  ask::Outcome outcome = CompleteArguments(invocation, *verb);
+  if (outcome.ok()) outcome = actions_.at(verb)(invocation);
   if (outcome.ok() && invocation.node_fanout() != nullptr &&
       invocation.node_fanout()->has_failed() && !AllowsPartial(*verb)) {
     outcome.exit_code = ask::kExitPartial;
@@ -460,6 +486,10 @@ int CommandLine::Run(int argc, char** argv) {
     return app_.exit(done) == 0 && std::fflush(stdout) == 0 ? ask::kExitOk
                                                             : ask::kExitLocal;
   } catch (const CLI::ParseError& error) {
+    if (argc == 1) {
+      fmt::print("{}", app_.help());
+      return std::fflush(stdout) == 0 ? ask::kExitOk : ask::kExitLocal;
+    }
     const Slip slip = FindSlip({argv + 1, argv + argc});
     ask::Outcome wrong = ask::UsageError(fmt::format(
         "{}; see {} --help", slip.what.empty() ? error.what() : slip.what,

@@ -81,9 +81,9 @@ class CommandLine {
   Slip FindSlip(const std::vector<std::string>& words) const;
   // Returns the first option on the command line with an empty value, such as
   // that of an unset shell variable. Empty if there is none.
-  std::string EmptyOption() const;
+  std::string EmptyOption();
   // Returns the verb on the command line or, without a verb, its last noun.
-  const CLI::App* ParsedCommand() const;
+  CLI::App* ParsedCommand();
 
   CLI::App app_;
   GlobalFlags globals_;
@@ -94,6 +94,9 @@ class CommandLine {
 // Returns the nouns of the root, or the verbs of a noun, in the order in which
 // they were added.
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app);
+
+// Returns the subcommand with this name or alias, or null.
+const CLI::App* FindCommand(const CLI::App& app, const std::string& name);
 
 // Each noun is defined in its own file.
 void AddRunCommands(CommandLine& line);

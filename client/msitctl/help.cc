@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "client/ask/text/wrap.h"
 #include "client/msitctl/command_line.h"
 #include "client/msitctl/flag/one_of.h"
 
@@ -14,25 +15,6 @@ namespace {
 
 constexpr size_t kTextColumn = 26;
 constexpr size_t kLineWidth = 80;
-
-// Wraps `text` between words. The first line begins at `column`, the others at
-// `indent`.
-std::string Wrap(const std::string& text, size_t column, size_t indent) {
-  std::string out;
-  for (const std::string& word : CLI::detail::split(text, ' ')) {
-    const bool is_first = out.empty() || out.back() == ' ';
-    if (!is_first && column + 1 + word.size() > kLineWidth) {
-      out += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (!is_first) {
-      out += ' ';
-      ++column;
-    }
-    out += word;
-    column += word.size();
-  }
-  return out;
-}
 
 // Returns a line with `left` in the left column and `text`, wrapped, in the
 // right.
@@ -43,7 +25,7 @@ std::string Entry(const std::string& left, const std::string& text) {
   } else {
     out.resize(kTextColumn, ' ');
   }
-  return out + Wrap(text, kTextColumn, kTextColumn) + "\n";
+  return out + ask::Wrap(text, kTextColumn, kTextColumn, kLineWidth) + "\n";
 }
 
 ask::Outcome ShowHelp(CLI::App& root, const std::vector<std::string>& topic,
@@ -54,14 +36,13 @@ ask::Outcome ShowHelp(CLI::App& root, const std::vector<std::string>& topic,
   }
   const CLI::App* app = &root;
   for (const std::string& word : topic) {
-    const auto named = app->get_subcommands(
-        [&word](const CLI::App* sub) { return sub->get_name() == word; });
-    if (named.empty()) {
+    const CLI::App* const named = FindCommand(*app, word);
+    if (named == nullptr) {
       return ask::UsageError(
           fmt::format("no help for \"{}\"; for all topics: msitctl help",
                       fmt::join(topic, " ")));
     }
-    app = named.front();
+    app = named;
   }
   invocation.out().Write(app->get_formatter()->make_help(
       app, FullName(*app), CLI::AppFormatMode::Normal));
@@ -80,7 +61,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string,
                                      CLI::AppFormatMode mode) const {
   std::string out;
   if (!app->get_footer().empty()) out += app->get_footer() + "\n";
-  out += Wrap(app->get_description(), 0, 0) + "\n\n";
+  out += ask::Wrap(app->get_description(), 0, 0, kLineWidth) + "\n\n";
   out += make_usage(app, FullName(*app));
   out += make_positionals(app);
   // CLI11 puts two blank lines between groups.
@@ -116,7 +97,9 @@ std::string HelpFormatter::make_option(const CLI::Option* option,
 }
 
 std::string HelpFormatter::make_subcommand(const CLI::App* sub) const {
-  return Entry(sub->get_name(), sub->get_description());
+  std::string names = sub->get_name();
+  for (const std::string& alias : sub->get_aliases()) names += ", " + alias;
+  return Entry(names, sub->get_description());
 }
 
 std::string FullName(const CLI::App& app) {

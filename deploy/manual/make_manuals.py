@@ -77,9 +77,9 @@ class Help:
         ]
 
     def commands(self) -> list[str]:
-        """The names of the commands below this one."""
+        """The names of the commands below this one, without their short names."""
         both = self.entries("Commands") + self.entries("Subcommands")
-        return [name.split()[0] for name, _ in both]
+        return [re.split("[, ]", name)[0] for name, _ in both]
 
 
 def run(bin_dir: Path, *words: str) -> str:

@@ -138,7 +138,7 @@ class Splitter {
   // has them of both runs.
   RankSet golden_taken_;
   RankSet target_taken_;
-  RankSet compared_;  // Of both runs.
+  RankSet compared_;  // Ranks whose tensors of both runs are compared.
 };
 
 Outcome SetFilter(const RankSet& ranks, std::string_view node,

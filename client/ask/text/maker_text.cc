@@ -13,22 +13,6 @@
 namespace msitd::ask {
 namespace {
 
-// Returns the rank of a row. For an assembled tensor, `rank` is the number of
-// its group, and the result has the ranks of all its shards.
-std::string RowRanksText(const v1::ComparisonRow& row) {
-  const auto& target = row.target().ranks();
-  const auto& golden = row.golden().ranks();
-  const auto& ranks = target.empty() ? golden : target;
-  if (ranks.empty()) return fmt::format("rank {}", row.rank());
-  std::string out = fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
-                                RankSetOfEach(ranks).Text());
-  if (!golden.empty() &&
-      !std::equal(golden.begin(), golden.end(), ranks.begin(), ranks.end())) {
-    out += fmt::format(" (golden {})", RankSetOfEach(golden).Text());
-  }
-  return out;
-}
-
 // The limit for concurrent divergences in a comparison.
 constexpr int kShownConcurrentMax = 8;
 
@@ -38,7 +22,7 @@ std::string PlaceText(const v1::ComparisonRow& row) {
   if (!row.index().empty()) place += "/" + row.index();
   if (row.call() != 0) place += fmt::format(", call {}", row.call());
   return fmt::format("{} {}, {}, token {}, row {}", row.op(), place,
-                     RowRanksText(row), row.token(), row.row());
+                     RanksText(row), row.token(), row.row());
 }
 
 std::string CodeText(const v1::Maker& maker) {
@@ -64,7 +48,7 @@ std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
     case v1::Maker::MODEL_INPUTS:
       // A missing rank may have caused the difference.
       return may_diverge_before
-                 ? fmt::format("inputs of {}: ", RowRanksText(maker.row()))
+                 ? fmt::format("inputs of {}: ", RanksText(maker.row()))
                  : "inputs of the model: ";
     case v1::Maker::DRIFT:
       return "accumulated drift, no single op: ";
@@ -123,6 +107,20 @@ std::string FirstDivergenceText(const v1::Comparison& comparison) {
 
 }  // namespace
 
+std::string RanksText(const v1::ComparisonRow& row) {
+  const auto& target = row.target().ranks();
+  const auto& golden = row.golden().ranks();
+  const auto& ranks = target.empty() ? golden : target;
+  if (ranks.empty()) return fmt::format("rank {}", row.rank());
+  std::string out = fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s",
+                                RankSetOfEach(ranks).Text());
+  if (!golden.empty() &&
+      !std::equal(golden.begin(), golden.end(), ranks.begin(), ranks.end())) {
+    out += fmt::format(" (golden {})", RankSetOfEach(golden).Text());
+  }
+  return out;
+}
+
 std::string RowText(const v1::ComparisonRow& row) {
   return Printable(PlaceText(row) +
                    (row.reason().empty() ? "" : ": " + row.reason()));
@@ -135,12 +133,15 @@ bool HasOrder(const v1::Comparison& comparison) {
          !comparison.makers(0).op().empty();
 }
 
-std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
+std::string MakerText(const v1::Maker& maker, bool may_diverge_before,
+                      bool has_reason) {
   if (maker.kind() == v1::Maker::NOT_KNOWN && maker.op().empty()) {
     return Printable("not known: " + maker.note());
   }
   std::string out = WhoText(maker, may_diverge_before) + PlaceText(maker.row());
-  if (!maker.row().reason().empty()) out += ": " + maker.row().reason();
+  if (has_reason && !maker.row().reason().empty()) {
+    out += ": " + maker.row().reason();
+  }
   // Without a cause, the errors may not have been measured. Copies and
   // selections are either right or wrong.
   const bool is_right_or_wrong =
@@ -183,6 +184,7 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
       add("concurrent", row);
     }
   }
+  const size_t divergence_count = out.size();
   if (comparison.has_first_inequality()) {
     const v1::ComparisonRow& row = comparison.first_inequality();
     out.push_back({"equal up to", InequalityText(row), row.row()});
@@ -191,8 +193,15 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
     add("first unmatched", comparison.first_unmatched());
   }
   for (const v1::Maker& maker : comparison.makers()) {
+    // Row numbers are not unique among several daemons.
+    const std::string row = RowText(maker.row());
+    const bool is_shown = std::any_of(
+        out.begin(),
+        out.begin() + static_cast<std::ptrdiff_t>(divergence_count),
+        [&row](const Finding& finding) { return finding.text.ends_with(row); });
     out.push_back({&maker == &comparison.makers(0) ? "cause" : "further cause",
-                   MakerText(maker, comparison.may_diverge_before()),
+                   MakerText(maker, comparison.may_diverge_before(),
+                             /*has_reason=*/!is_shown),
                    maker.row().row()});
   }
   if (const int64_t more = comparison.more_makers_count(); more > 0) {

@@ -11,6 +11,10 @@
 // The findings of a comparison as text. All results are printable.
 namespace msitd::ask {
 
+// Returns the rank of a row. For an assembled tensor, `rank` is the number of
+// its group, and the result has the ranks of all its shards: `ranks 0-3`.
+std::string RanksText(const v1::ComparisonRow& row);
+
 // Returns a row in one line: `op output/0, rank 0, token 0, row 7: reason`.
 std::string RowText(const v1::ComparisonRow& row);
 
@@ -21,8 +25,10 @@ std::string RowText(const v1::ComparisonRow& row);
 bool HasOrder(const v1::Comparison& comparison);
 
 // Returns the cause of a difference: `own code of a, between a.b and a.c; ...`.
-// `may_diverge_before` is that of the comparison.
-std::string MakerText(const v1::Maker& maker, bool may_diverge_before);
+// `may_diverge_before` is that of the comparison. `has_reason` adds the reason
+// of its row.
+std::string MakerText(const v1::Maker& maker, bool may_diverge_before,
+                      bool has_reason = true);
 
 // Returns `inputs of the model differ from token 3: 403 against 186; ...`.
 std::string InputDifferenceText(const v1::InputDifference& difference);
@@ -35,7 +41,7 @@ struct Finding {
 };
 
 // Returns the findings of a comparison: always the `first divergence`, and the
-// others if there are any.
+// others if there are any. The reason of a row is in the first of them only.
 std::vector<Finding> FindingTexts(const v1::Comparison& comparison);
 
 // Returns `7 pass, 5 fail, 0 unmatched, 0 skipped`.

@@ -7,13 +7,12 @@
 #include <cstdio>
 #include <utility>
 
-#include "client/ask/text/maker_text.h"
 #include "client/ask/text/partial_text.h"
 #include "client/ask/text/policy_text.h"
 #include "client/ask/text/ranges.h"
 #include "client/ask/text/text.h"
-#include "client/ask/text/tolerance_text.h"
 #include "client/msitctl/compare/run_place.h"
+#include "client/msitctl/compare/verdict_header.h"
 #include "client/msitctl/flag/one_of.h"
 #include "client/msitctl/flag/verdict_flag.h"
 #include "client/msitctl/verb/partial.h"
@@ -28,26 +27,6 @@ constexpr char kColumns[] =
     "dtype?=golden.dtype|target.dtype,shape?=golden.shape|target.shape,"
     "verdict~=verdict";
 constexpr char kLastColumn[] = ",reason$=reason";
-
-std::string Colored(std::string_view text, const char* color, bool is_on) {
-  return is_on ? fmt::format("\x1b[{}m{}\x1b[0m", color, text)
-               : std::string(text);
-}
-
-const char* ColorOf(ask::Conclusion conclusion) {
-  switch (conclusion) {
-    case ask::Conclusion::kPass:
-      return "1;32";
-    case ask::Conclusion::kPartial:
-      return "1;33";
-    case ask::Conclusion::kFail:
-      break;
-  }
-  return "1;31";
-}
-
-// Tolerances below the header of a table. The comparison has all of them.
-constexpr int kTolerancesShown = 8;
 
 // Returns the number of rows that `verdicts` selects.
 int64_t RowCount(const v1::Comparison& comparison,
@@ -67,8 +46,8 @@ ask::Outcome PrintTable(Invocation& invocation,
                         const v1::Comparison& comparison, Seconds elapsed,
                         const std::vector<v1::Verdict>* verdicts,
                         const ListFlags& flags) {
-  invocation.out().Write(VerdictHeader(
-      comparison, elapsed, invocation.options().color, AllowedBy(flags)));
+  invocation.out().Write(VerdictHeader(comparison, elapsed, AllowedBy(flags),
+                                       StyleOf(invocation)));
   const int64_t count =
       verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
   if (count == 0) return {};
@@ -80,79 +59,6 @@ ask::Outcome PrintTable(Invocation& invocation,
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   NoteRowsLeftOut(comparison, *verdicts, flags.limit);
   return {};
-}
-
-// Returns the line for a run with two recordings of tensors under one name;
-// empty for any other run.
-std::string ConflictsText(const char* side, const std::string& run,
-                          int64_t count) {
-  if (count == 0) return "";
-  return fmt::format(
-      "recorded twice    {} {}: {} record{} with different bytes; the first "
-      "ones were compared\n",
-      side, ask::Printable(run), count, count == 1 ? "" : "s");
-}
-
-std::string TolerancesText(const v1::Comparison& comparison) {
-  std::string out;
-  int count = 0;
-  const char* const label = ask::RequiredToleranceLabel(comparison);
-  for (const std::string& needed : ask::RequiredToleranceTexts(comparison)) {
-    if (count++ >= kTolerancesShown) continue;
-    out += fmt::format("{:<18}{}\n", label, needed);
-  }
-  if (count > kTolerancesShown) {
-    out += fmt::format("{:<18}{} more bounds; msitctl compare get {} -o json\n",
-                       label, count - kTolerancesShown,
-                       ask::Printable(comparison.name()));
-  }
-  const std::string hopeless = ask::HopelessText(comparison);
-  if (!hopeless.empty())
-    out += fmt::format("{:<18}{}\n", "no bound helps", hopeless);
-  return out;
-}
-
-// `; 37 rows fail without being read`.
-std::string UnreadText(const v1::Comparison& comparison) {
-  const int64_t count = comparison.unread_count();
-  if (count == 0) return "";
-  return fmt::format("; {} row{} without being read", count,
-                     count == 1 ? " fails" : "s fail");
-}
-
-// Returns the scope of a verdict that does not cover everything: ` (3 of 108
-// sampled)`.
-std::string RemarkText(const v1::Comparison& comparison,
-                       ask::Conclusion conclusion) {
-  if (comparison.state() != v1::Comparison::DONE) {
-    return fmt::format(
-        " ({})", ask::WordOf(v1::Comparison::State_Name(comparison.state())));
-  }
-  const int64_t row_count = ask::RowCountOf(comparison);
-  if (row_count == comparison.skipped_count()) return " (nothing was compared)";
-  if (conclusion == ask::Conclusion::kFail) return "";
-  std::vector<std::string> remarks;
-  if (ask::LacksRanks(comparison)) {
-    remarks.push_back("for the recorded ranks only");
-  }
-  const int64_t skipped_count =
-      comparison.skipped_count() - comparison.allowed_unmatched_count();
-  if (skipped_count > 0) {
-    remarks.push_back(
-        fmt::format("{} of {} not compared", skipped_count, row_count));
-  }
-  if (comparison.sampled_count() > 0) {
-    remarks.push_back(
-        fmt::format("{} of {} sampled", comparison.sampled_count(),
-                    comparison.pass_count() + comparison.fail_count()));
-  }
-  if (comparison.statistics_count() > 0) {
-    remarks.push_back(
-        fmt::format("{} of {} by statistics", comparison.statistics_count(),
-                    comparison.pass_count() + comparison.fail_count()));
-  }
-  if (remarks.empty()) return "";
-  return fmt::format(" ({})", fmt::join(remarks, ", "));
 }
 
 // Returns the columns of a table for the metrics that it always has, and for
@@ -226,59 +132,6 @@ void TellIdleRules(const v1::Comparison& comparison) {
   fmt::print(stderr,
              "msitctl: note: patterns match whole names, such as root.head. To "
              "match all names that end in head, use '*head'\n");
-}
-
-std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
-                          bool color, ask::Allowed allowed) {
-  const ask::Conclusion conclusion = ask::ConclusionOf(comparison, allowed);
-  const int64_t row_count = RowCount(comparison, {});
-  std::string out = fmt::format(
-      "comparison        {}: golden {}, target {}\n",
-      ask::Printable(comparison.name()),
-      ask::RunPlaceText(comparison.golden_run(), comparison.golden_source()),
-      ask::RunPlaceText(comparison.target_run(), comparison.target_source()));
-  if (!comparison.restored_from().empty()) {
-    out += fmt::format("restored from     {}\n",
-                       ask::Printable(comparison.restored_from()));
-  }
-  out += fmt::format("verdict           {}{}\n",
-                     Colored(ask::VerdictWord(comparison, allowed),
-                             ColorOf(conclusion), color),
-                     RemarkText(comparison, conclusion));
-  if (comparison.has_input_difference()) {
-    out += ask::InputDifferenceText(comparison.input_difference()) + "\n";
-  }
-  out += fmt::format("rows              {}: {}\n", row_count,
-                     ask::RowCountsText(comparison));
-  if (const std::string left_out = ask::LeftOutText(comparison);
-      !left_out.empty()) {
-    out += fmt::format("not compared      {}\n", left_out);
-  }
-  if (const std::string lacks = ask::NotRecordedText(comparison);
-      !lacks.empty()) {
-    out += fmt::format("not recorded      {}\n", lacks);
-  }
-  out += ConflictsText("golden", comparison.golden_run(),
-                       comparison.golden_conflict_count());
-  out += ConflictsText("target", comparison.target_run(),
-                       comparison.target_conflict_count());
-  for (const auto& [label, text, row] : ask::FindingTexts(comparison)) {
-    out += fmt::format("{:<18}{}\n", label, text);
-  }
-  out += TolerancesText(comparison);
-  if (!comparison.custom_metrics().empty()) {
-    out +=
-        fmt::format("custom metrics    {}\n",
-                    ask::Printable(fmt::format(
-                        "{}", fmt::join(comparison.custom_metrics(), ", "))));
-  }
-  if (comparison.watched_count() > 0) {
-    out += fmt::format("watched rows      {}\n", comparison.watched_count());
-  }
-  out += fmt::format(
-      "read              {} in {}{}\n", ask::HumanSize(comparison.read_bytes()),
-      ask::HumanDuration(elapsed.count()), UnreadText(comparison));
-  return out;
 }
 
 std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics) {

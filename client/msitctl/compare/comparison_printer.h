@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "client/ask/text/conclusion.h"
+#include "client/msitctl/compare/verdict_header.h"
 #include "client/msitctl/invocation.h"
 #include "client/msitctl/verb/pages.h"
 #include "msitd/v1/comparison_service.pb.h"
@@ -20,9 +20,6 @@ namespace msitd::msitctl {
 inline ask::Allowed AllowedBy(const ListFlags& flags) {
   return {flags.allow_partial, flags.allow_undecided};
 }
-
-// How long the user waited for a comparison.
-using Seconds = std::chrono::duration<double>;
 
 // Returns `"verdict":"PASS"`, PARTIAL or FAIL: a member of the JSON of a
 // comparison.
@@ -41,12 +38,6 @@ void NoteRowsLeftOut(const v1::Comparison& comparison,
 
 // Prints on stderr the rules that matched no op.
 void TellIdleRules(const v1::Comparison& comparison);
-
-// Returns the lines above the rows of a table: runs, verdict, counts, first
-// divergence, its cause, and the tolerances that would pass. Printable; in
-// colour if `color`.
-std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
-                          bool color, ask::Allowed allowed);
 
 // Requests the metrics that the daemon itself has. Some daemons report only
 // their names.

@@ -44,7 +44,9 @@ void AddRunName(CLI::App& verb, std::string& name, const std::string& help) {
 }
 
 void AddComparisonName(CLI::App& verb, std::string& name) {
-  verb.add_option("COMPARISON", name, "Name of the comparison")
+  verb.add_option("COMPARISON", name,
+                  "Name of the comparison, such as c-000009 or c-9; latest or "
+                  "-1 is the newest, -2 the one before it")
       ->required()
       ->type_name("COMPARISON");
 }

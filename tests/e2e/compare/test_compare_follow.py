@@ -62,7 +62,11 @@ def test_limit_counts_rows(runs: Daemon, form: str) -> None:
             ["0", "fail"],
             ["1", "fail"],
         ]
-        assert lines[3].startswith("comparison")
+        assert [line.split()[:2] for line in lines[3:6]] == [
+            ["t", "differs"],
+            [],
+            ["comparison", lines[5].split()[1]],
+        ]
         assert "note: 2 of 4 rows" in result.stderr
     elif form == "csv":
         assert len(lines) == 1 + 2

@@ -455,7 +455,7 @@ def test_every_report_has_them(daemon: Daemon, plugin: str, tmp_path: Path) -> N
         *("--plugin", f"{plugin}:worst", "--rows", "all"),
         expect=FAILED,
     )
-    heading, first, five = result.stdout.split("\n\n")[1].splitlines()[:3]
+    heading, first, five = result.stdout.split("\n\n")[2].splitlines()[:3]
     assert heading.split()[-2:] == ["worst", "reason"]
     assert "0.5 at 2" in first and "ValueError: five" in five
     assert "custom metrics    worst" in result.stdout

@@ -34,7 +34,7 @@ def text_of(page: str) -> str:
 
 def names_below(*words: str) -> list[str]:
     _, _, commands = help_of(*words).partition("\nCommands:\n")
-    return re.findall(r"^  ([a-z][a-z-]*) ", commands, re.MULTILINE)
+    return re.findall(r"^  ([a-z][a-z-]*)[ ,]", commands, re.MULTILINE)
 
 
 def verbs() -> list[tuple[str, ...]]:

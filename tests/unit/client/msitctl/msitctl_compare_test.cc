@@ -18,6 +18,9 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+// Of a table: the sentence, an empty line, and the header of three rows.
+constexpr int kHeaderLines = 2 + 5;
+
 class CompareCommandsTest : public MsitctlTest {
  protected:
   CompareCommandsTest() {
@@ -83,6 +86,9 @@ TEST_F(CompareCommandsTest, ADivergenceIsExitCode1AndShown) {
   // Only the time varies between runs.
   EXPECT_EQ(
       std::regex_replace(result.out, std::regex("MiB in [^\n]+"), "MiB in T"),
+      "target differs from golden from layers.0 on (rank 0, token 0). 1 of 2 "
+      "tensors fails, 1 without a counterpart.\n"
+      "\n"
       "comparison        c-000001: golden golden, target target\n"
       "verdict           FAIL\n"
       "rows              3: 1 pass, 1 fail, 1 unmatched, 0 skipped\n"
@@ -129,17 +135,18 @@ TEST_F(CompareCommandsTest, RowsAndLimitsAreWhatWasAskedFor) {
   for (int i = 0; i < 40; ++i) AddRow("x", v1::FAIL, "");
   const ChildResult by_default = Run({"compare", "run", "golden", "target"});
   EXPECT_EQ(std::count(by_default.out.begin(), by_default.out.end(), '\n'),
-            5 + 1 + 1 + 20);
+            kHeaderLines + 1 + 1 + 20);
   EXPECT_THAT(
       by_default.err,
       HasSubstr("20 of 42 rows are shown; to print all: msitctl compare rows "
                 "c-000001 --verdict fail,unmatched"));
   const ChildResult all = Run(
       {"compare", "run", "golden", "target", "--rows", "all", "--limit", "0"});
-  EXPECT_EQ(std::count(all.out.begin(), all.out.end(), '\n'), 5 + 1 + 1 + 43);
+  EXPECT_EQ(std::count(all.out.begin(), all.out.end(), '\n'),
+            kHeaderLines + 1 + 1 + 43);
   const ChildResult none =
       Run({"compare", "run", "golden", "target", "--rows", "none"});
-  EXPECT_EQ(std::count(none.out.begin(), none.out.end(), '\n'), 5);
+  EXPECT_EQ(std::count(none.out.begin(), none.out.end(), '\n'), kHeaderLines);
   EXPECT_EQ(none.exit_code, 1);
 }
 
@@ -524,6 +531,48 @@ TEST_F(CompareCommandsTest, AFailureWinsOverAbsentRanks) {
   for (const char* verb : {"get", "rows"}) {
     EXPECT_EQ(Run({"compare", verb, "c-000001"}).exit_code, 4) << verb;
   }
+}
+
+TEST_F(CompareCommandsTest, NamesAreCompleted) {
+  for (const char* name : {"c-000001", "c-1", "latest", "-1"}) {
+    for (const char* verb : {"get", "show", "cancel"}) {
+      const ChildResult result = Run({"compare", verb, name, "-o", "name"});
+      EXPECT_EQ(result.out, "c-000001\n") << verb << name << result.err;
+    }
+  }
+  const ChildResult before = Run({"compare", "get", "-2"});
+  EXPECT_EQ(before.exit_code, 2);
+  EXPECT_THAT(before.err, HasSubstr("\"-2\": there are only 1 comparisons"));
+  EXPECT_EQ(Run({"compare", "get", "c-2"}).exit_code, 69);
+  EXPECT_EQ(Run({"compare", "get", "newest"}).exit_code, 69);
+}
+
+TEST_F(CompareCommandsTest, VerbsHaveTheShortNamesOfOtherTools) {
+  EXPECT_EQ(Run({"compare", "ls", "-o", "name"}).out, "c-000001\n");
+  EXPECT_EQ(Run({"compare", "rm", "c-1", "--yes"}).exit_code, 0);
+  EXPECT_THAT(Run({"compare", "--help"}).out, HasSubstr("list, ls"));
+}
+
+TEST_F(CompareCommandsTest, AReportMayBeWrittenAtOnce) {
+  AddThreeRows();
+  const std::string path = ::testing::TempDir() + "at_once.csv";
+  const ChildResult result =
+      Run({"compare", "run", "golden", "target", "--out", path});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(text, HasSubstr("layers.0"));
+  // Wrong flags are reported before anything is compared.
+  const size_t call_count = daemon_.calls().size();
+  const ChildResult other =
+      Run({"compare", "run", "golden", "target", "--out", "report.pdf"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("must end in .csv"));
+  EXPECT_EQ(Run({"compare", "run", "golden", "target", "--detach", "--out",
+                 "report.html"})
+                .exit_code,
+            2);
+  EXPECT_EQ(daemon_.calls().size(), call_count);
 }
 
 TEST_F(CompareCommandsTest, AReportIsOfAKnownKind) {

@@ -72,7 +72,6 @@ TEST_F(GlobalFlagsTest, AnInterruptIs130) {
 
 TEST_F(GlobalFlagsTest, UsageErrorsAre2AndNeedNoDaemon) {
   const std::vector<std::vector<std::string>> wrong = {
-      {},
       {"run"},
       {"frob"},
       {"run", "frob"},
@@ -129,7 +128,15 @@ TEST_F(GlobalFlagsTest, AWrongCommandIsNamed) {
   EXPECT_EQ(Run({"run", "frob"}).err,
             "msitctl: \"frob\" is not a command of msitctl run; see msitctl "
             "run --help\n");
-  EXPECT_EQ(Run({}).err, "msitctl: a command is missing; see msitctl --help\n");
+  EXPECT_EQ(Run({"run"}).err,
+            "msitctl: a command is missing; see msitctl run --help\n");
+}
+
+TEST_F(GlobalFlagsTest, WithoutArgumentsTheHelpIsPrinted) {
+  const ChildResult result = Run({});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.err, IsEmpty());
+  EXPECT_EQ(result.out, Run({"--help"}).out);
 }
 
 TEST_F(GlobalFlagsTest, ASlipIsShownWhereItIs) {
@@ -141,8 +148,8 @@ TEST_F(GlobalFlagsTest, ASlipIsShownWhereItIs) {
   EXPECT_EQ(error_of({"comapre", "run", "golden", "weight"}),
             "msitctl: \"comapre\" is not a command of msitctl; did you mean "
             "compare?; see msitctl --help\n");
-  EXPECT_THAT(error_of({"-o", "json", "run", "ls"}),
-              HasSubstr("\"ls\" is not a command of msitctl run; did you mean "
+  EXPECT_THAT(error_of({"-o", "json", "run", "lst"}),
+              HasSubstr("\"lst\" is not a command of msitctl run; did you mean "
                         "list?; see msitctl run --help"));
   EXPECT_THAT(error_of({"compare", "run", "g", "t", "--tolerance", "x"}),
               HasSubstr("--tolerance is not a flag of msitctl compare run; did "

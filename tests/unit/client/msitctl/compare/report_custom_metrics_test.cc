@@ -128,7 +128,7 @@ TEST(ReportCustomMetricsTest, WithoutAnyNothingIsAdded) {
   EXPECT_THAT(msit[1], EndsWith(",bytes"));
   EXPECT_THAT(LinesOf(MakeMsprobe, comparison, rows)[0],
               EndsWith(",Err_message"));
-  EXPECT_THAT(VerdictHeader(comparison, Seconds(1), false, false),
+  EXPECT_THAT(VerdictHeader(comparison, Seconds(1), false, {}),
               Not(HasSubstr("custom")));
 }
 
@@ -190,9 +190,8 @@ TEST(ReportCustomMetricsTest, NoColumnOfAReportIsANameForThem) {
 }
 
 TEST(ReportCustomMetricsTest, TheHeaderNamesThem) {
-  EXPECT_THAT(
-      VerdictHeader(ComparisonWith({"a", "b"}), Seconds(1), false, false),
-      HasSubstr("\ncustom metrics    a, b\n"));
+  EXPECT_THAT(VerdictHeader(ComparisonWith({"a", "b"}), Seconds(1), false, {}),
+              HasSubstr("\ncustom metrics    a, b\n"));
 }
 
 TEST(ReportCustomMetricsTest, ColumnsHaveValueTextOrBoth) {
