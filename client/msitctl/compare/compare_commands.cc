@@ -71,6 +71,12 @@ void AddOutputFlags(CLI::App& verb, CompareFlags& flags) {
           "or none. Default: fail")
       ->check(OneOf({"fail", "all", "none"}))
       ->type_name("WHICH");
+  verb.add_option("--out", flags.out,
+                  "Write a report to this file. Its name ends in .html, .csv, "
+                  ".xlsx or .jsonl. compare report has other formats. With "
+                  "--engine: folder for the rows, as Parquet. All nodes must "
+                  "share it; default: a new temporary folder")
+      ->type_name("FILE|DIR");
   AddListFlags(verb, flags.list, RowColumnWords(),
                "Maximum number of rows to print, 0 for all; default 20 in a "
                "table, all with --follow and in other formats");
@@ -125,6 +131,7 @@ void AddRun(CommandLine& line, CLI::App& noun) {
        .summary = "Compares two runs; exit code 1 if the target does not pass.",
        .examples =
            "msitctl compare run golden-fp32 tp8-bf16\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --out report.html\n"
            "msitctl compare run golden-fp32 tp8-bf16 --tokens 0 --io output "
            "--tol 'cosine >= 0.999'\n"
            "msitctl compare run golden-fp32 tp8-bf16 --rule '*.norm: max_abs "
@@ -208,7 +215,7 @@ ask::Outcome PrintOneComparison(Invocation& invocation,
                                 ask::Allowed allowed) {
   if (!invocation.is_table()) return PrintOne(invocation, comparison, "name");
   invocation.out().Write(VerdictHeader(comparison, LengthOf(comparison),
-                                       invocation.options().color, allowed));
+                                       allowed, StyleOf(invocation)));
   invocation.out().Write("\n");
   return PrintOne(invocation, comparison, "name",
                   {std::begin(kInHeader), std::end(kInHeader)});

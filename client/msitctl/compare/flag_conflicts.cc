@@ -43,6 +43,11 @@ constexpr FlagConflict kConflicts[] = {
     {"--engine", "--mapping-file", kPairsByName},
     {"--engine", "--rows all", kRowsInFiles},
 
+    {kReportFile, "--endpoints",
+     "a report is of the comparison of one daemon; write it with compare "
+     "report"},
+    {kReportFile, "--detach", "it reports the end of the comparison"},
+
     {"--follow", "--endpoints", kOneDaemon},
     {"--plugin", "--endpoints", kOneDaemon},
     {"--match", "--endpoints", kOneDaemon},
@@ -60,11 +65,8 @@ constexpr FlagConflict kConflicts[] = {
 };
 
 constexpr FlagRequirement kRequirements[] = {
-    {"--ray-address", "--engine"},
-    {"--ray-address", "--engine ray"},
-    {"--out", "--engine"},
-    {"--worker-config", "--engine"},
-    {"--no-passing-rows", "--engine"},
+    {"--ray-address", "--engine"},   {"--ray-address", "--engine ray"},
+    {"--worker-config", "--engine"}, {"--no-passing-rows", "--engine"},
     {"--workers", "--engine"},
 };
 
@@ -99,7 +101,7 @@ std::set<std::string_view> GivenOperands(const CompareFlags& flags,
   add("--engine", parts.asked_for());
   add("--engine ray", parts.engine == "ray");
   add("--ray-address", !parts.ray_address.empty());
-  add("--out", !parts.out.empty());
+  add(kReportFile, !flags.out.empty() && !parts.asked_for());
   add("--worker-config", !parts.worker_config.empty());
   add("--no-passing-rows", parts.no_passing_rows);
   add("--workers", parts.workers > 0);

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "client/ask/query/outcome.h"
-#include "client/msitctl/compare/run.h"
+#include "client/msitctl/compare/compare_flags.h"
 
 // The flags of `compare run` that exclude each other.
 //
@@ -23,8 +23,10 @@ inline constexpr std::string_view kFarRun =
 inline constexpr std::string_view kFarTarget =
     "a target run of another daemon or an archive";
 
+inline constexpr std::string_view kReportFile = "--out FILE";
+
 // `flag` cannot be combined with `excludes`. Each is a long flag, a flag with
-// one of its values such as `--rows all`, kFarRun or kFarTarget.
+// one of its values such as `--rows all`, or one of the operands above.
 struct FlagConflict {
   std::string_view flag;
   std::string_view excludes;

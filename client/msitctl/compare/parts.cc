@@ -151,10 +151,6 @@ void AddPartsFlags(CLI::App& verb, PartsFlags& flags) {
                   "With --engine ray: address of a Ray cluster; default: "
                   "RAY_ADDRESS if set, otherwise a new cluster on this machine")
       ->type_name("ADDRESS");
-  verb.add_option("--out", flags.out,
-                  "With --engine: folder for the rows, as Parquet. All nodes "
-                  "must share it; default: a new temporary folder")
-      ->type_name("DIR");
   verb.add_option(
           "--worker-config", flags.worker_config,
           "With --engine: configuration file of msitd for the daemons that "
@@ -226,8 +222,8 @@ ask::Outcome PrintParts(Invocation& invocation, const ComparedParts& compared,
                                         invocation.print_options(flags.columns),
                                         invocation.out()));
   if (invocation.is_table()) {
-    invocation.out().Write(VerdictHeader(
-        comparison, elapsed, invocation.options().color, AllowedBy(flags)));
+    invocation.out().Write(VerdictHeader(comparison, elapsed, AllowedBy(flags),
+                                         StyleOf(invocation)));
     if (with_rows && !compared.rows.empty()) invocation.out().Write("\n");
   }
   int64_t printed_count = 0;

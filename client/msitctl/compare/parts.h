@@ -19,7 +19,7 @@ namespace msitd::msitctl {
 struct PartsFlags {
   std::string engine;  // Empty: the daemon compares.
   std::string ray_address;
-  std::string out;
+  std::string out;  // Folder for the rows; empty: a temporary one.
   std::string worker_config;
   bool no_passing_rows = false;
   int workers = 0;  // 0: one for each processor.

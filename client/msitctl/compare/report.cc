@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -62,6 +64,9 @@ absl::StatusOr<report::MsprobeMode> ParseMode(std::string_view word) {
 }
 
 // Returns an empty text for a file whose extension belongs to no format.
+// The ends of files that show the format of a report.
+constexpr std::string_view kExtensions[] = {".csv", ".html", ".jsonl", ".xlsx"};
+
 std::string FormatOf(const ReportFlags& flags) {
   if (!flags.format.empty()) return flags.format;
   const std::string end = std::filesystem::path(flags.out).extension().string();
@@ -210,7 +215,7 @@ ask::Outcome WriteRows(Invocation& invocation, const ReportFlags& flags,
                        ask::ReportWriter& writer) {
   // msprobe judges all rows together.
   const v1::ListComparisonRowsRequest request = RowsRequest(
-      flags.name,
+      comparison.name(),
       IsOfMsprobe(FormatOf(flags)) ? std::vector<v1::Verdict>() : verdicts);
   absl::Status status = writer.Begin(comparison);
   v1::ListComparisonRowsResponse response;
@@ -256,6 +261,19 @@ ask::Outcome FindRun(Invocation& invocation, const std::string& run,
 
 }  // namespace
 
+ask::Outcome CheckReportFile(const std::string& file) {
+  const std::string end = std::filesystem::path(file).extension().string();
+  if (std::find(std::begin(kExtensions), std::end(kExtensions), end) !=
+      std::end(kExtensions)) {
+    return {};
+  }
+  return ask::UsageError(
+      fmt::format("--out {}: the file name must end in .csv, .jsonl, .xlsx "
+                  "or .html; for other formats: msitctl compare report; with "
+                  "--engine, --out is a folder",
+                  file));
+}
+
 ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   if (FormatOf(flags).empty()) {
     return ask::UsageError(
@@ -267,17 +285,24 @@ ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
       (flags.has_colors || !flags.rules.empty())) {
     return ask::UsageError("--colors and --rules require --format msprobe");
   }
-  // Held before the file is created, so that an interrupt removes it.
-  const ask::Interrupts::Hold hold(invocation.interrupts());
-  auto file = ask::FileSink::Open(
-      flags.out, invocation.options().terminal.stdout_is_terminal);
-  if (!file.ok()) return ask::LocalError(Message(file.status()));
   v1::Comparison comparison;
   MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
   // In any format, because the report may be written to stdout.
   PartialNotice partial(invocation, /*is_table=*/false);
   partial.See(comparison);
+  MSITCTL_RETURN_IF_FAILED(WriteReportOf(invocation, comparison, flags));
+  return partial.End(flags.allow_partial);
+}
+
+ask::Outcome WriteReportOf(Invocation& invocation,
+                           const v1::Comparison& comparison,
+                           const ReportFlags& flags) {
+  // Held before the file is created, so that an interrupt removes it.
+  const ask::Interrupts::Hold hold(invocation.interrupts());
+  auto file = ask::FileSink::Open(
+      flags.out, invocation.options().terminal.stdout_is_terminal);
+  if (!file.ok()) return ask::LocalError(Message(file.status()));
   Material material;
   ask::PageFacts& facts = material.facts;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, facts.metrics));
@@ -320,8 +345,7 @@ ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
                                      comparison, histograms, *writer));
   absl::Status status = sink.Flush();
   if (status.ok()) status = file->Commit();
-  MSITCTL_RETURN_IF_FAILED(OutcomeOfReport(status));
-  return partial.End(flags.allow_partial);
+  return OutcomeOfReport(status);
 }
 
 }  // namespace msitd::msitctl

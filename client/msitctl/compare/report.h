@@ -8,6 +8,7 @@
 #include "client/ask/query/outcome.h"
 #include "client/ask/report/page/row_histograms.h"
 #include "client/msitctl/invocation.h"
+#include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::msitctl {
 
@@ -26,8 +27,18 @@ struct ReportFlags {
   int64_t histograms = ask::kHistogramRowsDefault;
 };
 
+// Returns a usage error unless the name of a file shows the format of its
+// report.
+ask::Outcome CheckReportFile(const std::string& file);
+
 // Writes a report of a stored comparison to a file, which is created completely
-// or not at all, or to stdout.
+// or not at all, or to stdout. Reports first if the comparison is partial.
 ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags);
+
+// The same for a comparison that has been read and shown. Ignores `name` and
+// `allow_partial`.
+ask::Outcome WriteReportOf(Invocation& invocation,
+                           const v1::Comparison& comparison,
+                           const ReportFlags& flags);
 
 }  // namespace msitd::msitctl

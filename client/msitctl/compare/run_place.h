@@ -2,7 +2,7 @@
 #pragma once
 
 #include "client/ask/query/outcome.h"
-#include "client/msitctl/compare/run.h"
+#include "client/msitctl/compare/compare_flags.h"
 
 namespace msitd::msitctl {
 

@@ -78,7 +78,7 @@ def test_msitctl_exits_as_ever(spoken: Case) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--out", "x"], "--out requires --engine"),
+        (["--out", "x"], "with --engine, --out is a folder"),
         (
             ["--engine", "processes", "--ray-address", "a"],
             "--ray-address requires --engine ray",
