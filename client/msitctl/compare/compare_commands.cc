@@ -13,6 +13,7 @@
 #include "client/msitctl/compare/layout_hints.h"
 #include "client/msitctl/compare/match_command.h"
 #include "client/msitctl/compare/metric.h"
+#include "client/msitctl/compare/pairing_note.h"
 #include "client/msitctl/compare/report.h"
 #include "client/msitctl/compare/run.h"
 #include "client/msitctl/compare/sorted_rows.h"
@@ -208,7 +209,7 @@ constexpr const char* kInHeader[] = {
     "input_difference", "first_divergence",      "first_origin",
     "first_inequality", "first_unmatched",       "first_non_finite",
     "first_skipped",    "both_non_finite_count", "first_both_non_finite",
-    "layout_hints"};
+    "layout_hints",     "pairing_hints"};
 
 ask::Outcome PrintOneComparison(Invocation& invocation,
                                 const v1::Comparison& comparison,
@@ -237,6 +238,7 @@ ask::Outcome GetOne(Invocation& invocation, const GetFlags& flags) {
   if (invocation.is_table()) {
     MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     TellLayoutHints(comparison);
+    TellPairingHints(comparison);
   }
   return flags.wait ? OutcomeOf(comparison, flags.allowed())
                     : partial.End(flags.allow_partial);

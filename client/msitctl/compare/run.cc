@@ -17,6 +17,7 @@
 #include "client/msitctl/compare/layout_hints.h"
 #include "client/msitctl/compare/mapping_attachment.h"
 #include "client/msitctl/compare/metric.h"
+#include "client/msitctl/compare/pairing_note.h"
 #include "client/msitctl/compare/report.h"
 #include "client/msitctl/compare/wait.h"
 #include "client/msitctl/flag/field_flags.h"
@@ -143,6 +144,7 @@ ask::Outcome RunFollowing(Invocation& invocation, const ExecutionPlan& plan) {
   }
   TellOfKept(invocation, comparison.golden_run(), comparison.target_run());
   TellLayoutHints(comparison);
+  TellPairingHints(comparison);
   TellIdleRules(comparison);
   MSITCTL_RETURN_IF_FAILED(WriteReportFile(invocation, plan, comparison));
   return OutcomeOf(comparison, allowed);
@@ -180,6 +182,7 @@ void TellAbout(Invocation& invocation, const ExecutionPlan& plan,
     TellOfKept(invocation, asked.golden_run(), asked.target_run());
   }
   TellLayoutHints(comparison);
+  TellPairingHints(comparison);
   TellIdleRules(comparison);
 }
 
@@ -232,6 +235,7 @@ ask::Outcome RunInParts(Invocation& invocation, const ExecutionPlan& plan) {
                                       plan.verdicts.has_value(), plan.list));
   MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   TellLayoutHints(compared.comparison);
+  TellPairingHints(compared.comparison);
   TellIdleRules(compared.comparison);
   return OutcomeOf(compared.comparison, AllowedBy(plan.list));
 }

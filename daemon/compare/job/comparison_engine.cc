@@ -149,7 +149,10 @@ absl::Status ComparisonEngine::Run() {
   observer_.OnFirstAbsent(absent_->first_token());
   waits_ = status.ok() && plan_.follow &&
            !(golden_mark_.sealed && target_mark_.sealed);
-  if (status.ok() && !waits_) observer_.OnIdleRules(idle_rules_.Texts());
+  if (status.ok() && !waits_) {
+    observer_.OnIdleRules(idle_rules_.Texts());
+    observer_.OnPairingHints(pairing_hints_.Flags());
+  }
   return status;
 }
 
@@ -434,6 +437,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
       MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, group.rank, row_));
       absent_->Explain(pair, group.rank, row_);
     }
+    if (row_.verdict() == v1::UNMATCHED) AddToHints(pair);
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
     JudgeOrigin(group, plan.basis, metrics);
     Watch(metrics, row_);
@@ -446,6 +450,15 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     MSITD_RETURN_IF_ERROR(EmitRow(metrics, &group, row_));
   }
   return absl::OkStatus();
+}
+
+void ComparisonEngine::AddToHints(const TensorPair& pair) {
+  const bool is_alone = pair.golden == nullptr || pair.target == nullptr;
+  // The user has already changed names.
+  if (!is_alone || row_.for_want_of_ranks() || plan_.matching.renames()) return;
+  const bool is_golden = pair.golden != nullptr;
+  const TensorKey& key = (is_golden ? pair.golden : pair.target)->key;
+  pairing_hints_.Add(key.op, key.io, key.index, is_golden);
 }
 
 void ComparisonEngine::JudgeOrigin(const TensorGroup& group,

@@ -34,6 +34,7 @@
 #include "daemon/compare/origin/conditioning.h"
 #include "daemon/compare/origin/findings.h"
 #include "daemon/compare/origin/origin.h"
+#include "daemon/compare/origin/pairing_hints.h"
 #include "daemon/compare/shard/layout_hint.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
@@ -219,6 +220,9 @@ class ComparisonEngine {
   absl::Status CompareNext(GroupLoader& loader);
   absl::Status CompareGroup(const TensorGroup& group, const Plans& plans);
   absl::Status ComparePairs(const TensorGroup& group, const Plans& plans);
+  // Notes the pair of `row_`, which must have its verdict, for hints if it
+  // lacks a side that no other rank may have.
+  void AddToHints(const TensorPair& pair);
   // Marks the rules that apply to a pair as used.
   void MarkRulesUsed(const TensorPair& pair);
   // Processes a pair whose row was emitted early. The row stays as it is.
@@ -337,6 +341,7 @@ class ComparisonEngine {
   std::unique_ptr<storage::RunReader> golden_;
   std::unique_ptr<storage::RunReader> target_;
   IdleRules idle_rules_;
+  PairingHints pairing_hints_;
   RequiredTolerances required_tolerances_;
   bool has_order_ = true;  // HasKnownOrder of the golden run.
   OriginFinder origins_;

@@ -318,6 +318,10 @@ void ComparisonJob::OnIdleRules(const std::vector<std::string>& rules) {
   working_.mutable_idle_rules()->Assign(rules.begin(), rules.end());
 }
 
+void ComparisonJob::OnPairingHints(const std::vector<std::string>& flags) {
+  working_.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
+}
+
 absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
                                   std::string bytes) {
   AccountRow(row, working_);

@@ -162,6 +162,7 @@ class ComparisonJob final : private ComparisonObserver {
   void OnRead(uint64_t bytes) override;
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override;
   void OnIdleRules(const std::vector<std::string>& rules) override;
+  void OnPairingHints(const std::vector<std::string>& flags) override;
   void OnFindings(const Findings& findings) override;
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override;
 

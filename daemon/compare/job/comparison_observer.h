@@ -70,6 +70,10 @@ class ComparisonObserver : public WorkObserver {
   // that did not apply to any op, as flags of msitctl.
   virtual void OnIdleRules(const std::vector<std::string>& /*rules*/) {}
 
+  // Called after the last row, with flags of msitctl that would pair tensors
+  // without a counterpart.
+  virtual void OnPairingHints(const std::vector<std::string>& /*flags*/) {}
+
   // Called with the next row, which has its number but no metrics. `bytes` is
   // the complete row, with metrics, in wire format. `row` is valid only during
   // the call. An error ends the comparison.

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "daemon/compare/origin/rewrite_hint.h"
 #include "daemon/compare/origin/row_error.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
@@ -423,10 +422,7 @@ std::string OriginFinder::WhyNotKnown(int32_t event) const {
       call.has_lone_parts) {
     return "what it is made of was not compared";
   }
-  std::string out = fmt::format("parts of {} have no counterpart", call.op);
-  const std::string hint = RewriteHint(*pairs_, call.op);
-  if (!hint.empty()) out += fmt::format("; {} would pair them", hint);
-  return out;
+  return fmt::format("parts of {} have no counterpart", call.op);
 }
 
 void OriginFinder::DescribeDrift(int32_t event, v1::Maker& maker) const {

@@ -16,7 +16,10 @@ from wire import write
 
 from daemon import BIN_DIR, Daemon
 
-OF_ONE_DAEMON = ("name", "create_time", "end_time", "owner", "stored_size_bytes")
+OF_ONE_DAEMON = (
+    *("name", "create_time", "end_time", "owner", "stored_size_bytes"),
+    "pairing_hints",
+)
 
 
 @pytest.fixture(autouse=True)

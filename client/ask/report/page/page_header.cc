@@ -140,6 +140,9 @@ std::vector<PageFact> SetupFacts(const v1::Comparison& comparison,
   for (const std::string& rule : comparison.idle_rules()) {
     facts.push_back({"matched no op", Printable(rule)});
   }
+  for (const std::string& flag : comparison.pairing_hints()) {
+    facts.push_back({"would pair more", Printable(flag)});
+  }
   for (const std::string& metric : comparison.custom_metrics()) {
     facts.push_back({"custom metric", Printable(metric)});
   }

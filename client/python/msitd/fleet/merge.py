@@ -85,6 +85,8 @@ class Merge:
         self._hopeless: Place | None = None
         self._hints: dict[str, Place] = {}
         self._idle: list[str] = list(frame.idle_rules)
+        # Those of the first part that has any.
+        self._pairing_hints: tuple[int, list[str]] | None = None
         # The first failing rows, as a heap with the last of them on top.
         self._failing: list[tuple[_Backwards, bytes]] = []
         self._failures: list[tuple[CompareOrder, Failure]] = []
@@ -118,6 +120,9 @@ class Merge:
         for hint, row in part.hints.items():
             place = places.of(row)
             self._hints[hint] = min(place, self._hints.get(hint, place))
+        found = (part.order.number, list(header.pairing_hints))
+        if found[1]:
+            self._pairing_hints = min(found, self._pairing_hints or found)
         idle = set(header.idle_rules)
         self._idle = [rule for rule in self._idle if rule in idle]
         for row, data in part.failing:
@@ -208,6 +213,8 @@ class Merge:
         hints = sorted(self._hints, key=lambda hint: self._hints[hint])
         out.layout_hints[:] = hints[:_TEXTS_MAX]
         out.idle_rules[:] = self._idle
+        if self._pairing_hints is not None:
+            out.pairing_hints[:] = self._pairing_hints[1]
         self._write_order(numbers)
         out.may_diverge_before = self._may_diverge_before()
         self._write_state()

@@ -419,6 +419,8 @@ class Comparison:
     first_both_non_finite: ComparisonRow | None = None
     idle_rules: tuple[str, ...] = ()
     """Rules of the policy that matched no op."""
+    pairing_hints: tuple[str, ...] = ()
+    """Flags of msitctl that would pair tensors without a counterpart."""
     statistics_count: int = 0
     """Rows whose statistics were compared because one side has nothing else."""
     golden_left_out_count: int = 0

@@ -54,6 +54,9 @@ class RowObserver final : public ComparisonObserver {
   void OnIdleRules(const std::vector<std::string>& rules) override {
     comparison.mutable_idle_rules()->Assign(rules.begin(), rules.end());
   }
+  void OnPairingHints(const std::vector<std::string>& flags) override {
+    comparison.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
+  }
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override {
     AccountRow(row, comparison);
     EXPECT_EQ(row.metrics_size(), 0);

@@ -380,13 +380,13 @@ TEST_P(FindingsTest, PartsWithoutACounterpartAreNotTakenForOwnCode) {
   v1::Comparison comparison = Compare();
   ASSERT_EQ(comparison.makers_size(), 1);
   EXPECT_EQ(comparison.makers(0).kind(), v1::Maker::NOT_KNOWN);
-  EXPECT_EQ(comparison.makers(0).note(),
-            "parts of root have no counterpart; --rewrite '^root\\.0=>root' "
-            "would pair them");
+  EXPECT_EQ(comparison.makers(0).note(), "parts of root have no counterpart");
+  EXPECT_THAT(comparison.pairing_hints(),
+              ElementsAre("--rewrite '^root\\.0\\.=>root.'"));
   EXPECT_FALSE(comparison.has_first_origin());
   v1::Matching matching;
-  matching.add_rewrites()->set_regex("^root\\.0");
-  matching.mutable_rewrites(0)->set_replacement("root");
+  matching.add_rewrites()->set_regex("^root\\.0\\.");
+  matching.mutable_rewrites(0)->set_replacement("root.");
   plan_.matching = *MatchRules::Create(matching);
   comparison = Compare();
   ASSERT_EQ(comparison.makers_size(), 1);
@@ -458,8 +458,8 @@ TEST_P(FindingsTest, GoldenModelMayBeTheOneThatIsWrapped) {
   for (const Step& step : plain) target_.Record(Tensor(step, true));
   const v1::Comparison comparison = Compare();
   ASSERT_EQ(comparison.makers_size(), 1);
-  EXPECT_THAT(comparison.makers(0).note(),
-              HasSubstr("--rewrite '^m\\.=>m.x.'"));
+  EXPECT_THAT(comparison.pairing_hints(),
+              ElementsAre("--rewrite '^m\\.=>m.x.'"));
 }
 
 // The runs were imported from files in the order of their names.
