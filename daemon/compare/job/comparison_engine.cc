@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/compare/job/coarsest_difference.h"
+#include "daemon/compare/job/comparison_header.h"
 #include "daemon/compare/job/not_recorded.h"
 #include "daemon/compare/job/run_identity.h"
 #include "daemon/compare/judge/row_builder.h"
@@ -100,19 +101,24 @@ absl::Status ComparisonEngine::Run() {
   MSITD_RETURN_IF_ERROR(OpenRuns());
   if (!std::exchange(is_counted_, true)) {
     MSITD_ASSIGN_OR_RETURN(const uint64_t total, CountGolden());
-    observer_.OnTotal(total);
+    observer_.header().set_total_count(static_cast<int64_t>(total));
   }
   // Taken before the matcher reads the runs. Data that arrives too late for the
   // matcher therefore changes the marks, and HasNews returns true.
   MSITD_ASSIGN_OR_RETURN(golden_mark_, Mark(*golden_));
   MSITD_ASSIGN_OR_RETURN(target_mark_, Mark(*target_));
-  observer_.OnConflicts(golden_mark_.conflict_count,
-                        target_mark_.conflict_count);
-  observer_.OnLeftOut(golden_mark_.left_out_count, target_mark_.left_out_count);
+  v1::Comparison& header = observer_.header();
+  const auto count = [](uint64_t number) {
+    return static_cast<int64_t>(number);
+  };
+  header.set_golden_conflict_count(count(golden_mark_.conflict_count));
+  header.set_target_conflict_count(count(target_mark_.conflict_count));
+  header.set_golden_left_out_count(count(golden_mark_.left_out_count));
+  header.set_target_left_out_count(count(target_mark_.left_out_count));
   MSITD_RETURN_IF_ERROR(CountNotRecorded());
   if (plan_.follow) {
-    observer_.OnSilentRanks(golden_mark_.outlook.silent,
-                            target_mark_.outlook.silent);
+    ShowSilentRanks(golden_mark_.outlook.silent, target_mark_.outlook.silent,
+                    header);
   }
   MSITD_ASSIGN_OR_RETURN(RanksOfRuns ranks,
                          RanksOfRuns::Find(*golden_, *target_));
@@ -123,7 +129,7 @@ absl::Status ComparisonEngine::Run() {
   absent_.emplace(plan_.golden_run, plan_.target_run, std::move(ranks),
                   RequiredRanks{plan_.golden_required, plan_.target_required},
                   matcher);
-  observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
+  ShowRanks(absent_->golden().ranks(), absent_->target().ranks(), header);
   MSITD_RETURN_IF_ERROR(FindLosses(matcher));
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
   // A run that may still grow may have more ranks later.
@@ -146,12 +152,15 @@ absl::Status ComparisonEngine::Run() {
     status = Mark(*golden_).status();
     status.Update(Mark(*target_).status());
   }
-  observer_.OnFirstAbsent(absent_->first_token());
+  first_absent_token_ = absent_->first_token();
+  UpdateMayDivergeBefore(first_absent_token_, header);
   waits_ = status.ok() && plan_.follow &&
            !(golden_mark_.sealed && target_mark_.sealed);
   if (status.ok() && !waits_) {
-    observer_.OnIdleRules(idle_rules_.Texts());
-    observer_.OnPairingHints(pairing_hints_.Flags());
+    const std::vector<std::string> rules = idle_rules_.Texts();
+    header.mutable_idle_rules()->Assign(rules.begin(), rules.end());
+    const std::vector<std::string> flags = pairing_hints_.Flags();
+    header.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
   }
   return status;
 }
@@ -304,7 +313,8 @@ absl::Status ComparisonEngine::CountNotRecorded() {
                          FindNotRecorded(*golden_, plan_.selector.ranks, stop));
   MSITD_ASSIGN_OR_RETURN(const auto target,
                          FindNotRecorded(*target_, plan_.selector.ranks, stop));
-  observer_.OnNotRecorded(CountOf(golden), CountOf(target));
+  observer_.header().set_golden_not_recorded_count(CountOf(golden));
+  observer_.header().set_target_not_recorded_count(CountOf(target));
   return absl::OkStatus();
 }
 
@@ -326,8 +336,13 @@ absl::Status ComparisonEngine::FindLosses(const GroupMatcher& matcher) {
                           activity_of(plan_.target_source), stop));
   golden_losses_.incomplete_count = golden_incomplete_.count();
   target_losses_.incomplete_count = target_incomplete_.count();
-  observer_.OnLosses(golden_losses_, target_losses_);
+  ShowLossesOfRuns();
   return absl::OkStatus();
+}
+
+void ComparisonEngine::ShowLossesOfRuns() {
+  ShowLosses(golden_losses_, target_losses_, observer_.header());
+  UpdateMayDivergeBefore(first_absent_token_, observer_.header());
 }
 
 void ComparisonEngine::CountIncomplete(const TensorGroup& group) {
@@ -339,7 +354,7 @@ void ComparisonEngine::CountIncomplete(const TensorGroup& group) {
   }
   golden_losses_.incomplete_count = golden_incomplete_.count();
   target_losses_.incomplete_count = target_incomplete_.count();
-  observer_.OnLosses(golden_losses_, target_losses_);
+  ShowLossesOfRuns();
 }
 
 absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
@@ -368,7 +383,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
   const absl::Status status = ComparePairs(group, plans);
   conditioning_.EndGroup(!partial_.contains({group.token, group.rank}));
   if (required_tolerances_.changed()) {
-    observer_.OnRequiredTolerances(required_tolerances_);
+    required_tolerances_.Show(observer_.header());
   }
   return status;
 }
@@ -520,7 +535,7 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
   if (group != nullptr && row.verdict() == v1::FAIL) {
     FindMaker(*group, row, bytes);
   }
-  if (findings_.changed()) observer_.OnFindings(findings_);
+  if (findings_.changed()) findings_.Show(observer_.header());
   return observer_.OnRow(row, std::move(bytes));
 }
 

@@ -192,10 +192,11 @@ class ComparisonEngine {
   absl::Status CheckRunIds(const storage::WaitCheck& wait);
   absl::StatusOr<RunMark> Mark(storage::RunReader& run) const;
   absl::StatusOr<uint64_t> CountGolden();
-  // Reports to the observer how many records the hooks of the runs skipped.
+  // Counts the records that the hooks of the runs skipped.
   absl::Status CountNotRecorded();
-  // Reports to the observer the tensors that the clients reported as lost.
+  // Counts the tensors that the clients reported as lost.
   absl::Status FindLosses(const GroupMatcher& matcher);
+  void ShowLossesOfRuns();
   // Counts the incomplete tensors of a group that is compared for the last
   // time.
   void CountIncomplete(const TensorGroup& group);
@@ -366,6 +367,8 @@ class ComparisonEngine {
   RunMark golden_mark_;
   RunMark target_mark_;
   std::optional<AbsentSides> absent_;  // Set by Run.
+  // See UpdateMayDivergeBefore.
+  std::optional<int64_t> first_absent_token_;
   RunLosses golden_losses_;
   RunLosses target_losses_;
   IncompleteCounter golden_incomplete_;

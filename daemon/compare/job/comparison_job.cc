@@ -6,22 +6,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/compare/job/comparison_header.h"
 #include "daemon/compare/job/comparison_name.h"
-#include "daemon/compare/job/run_ranks_message.h"
 #include "google/protobuf/util/time_util.h"
 #include "protos/base/source_label.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
 namespace {
-
-void ToMessage(const RunLosses& losses, v1::RunLosses& out) {
-  out.set_dropped_count(static_cast<int64_t>(losses.dropped_count));
-  out.set_truncated_count(static_cast<int64_t>(losses.truncated_count));
-  out.set_incomplete_count(static_cast<int64_t>(losses.incomplete_count));
-  out.set_lost_count(static_cast<int64_t>(losses.lost_count));
-  out.set_unread_place_count(static_cast<int64_t>(losses.unread_place_count));
-}
 
 absl::StatusOr<bool> IsRunOfMsprobe(storage::RunReaders& readers,
                                     const storage::RunAddress& address,
@@ -205,100 +197,6 @@ absl::Status ComparisonJob::Check() {
   return must_end ? absl::CancelledError("cancelled") : absl::OkStatus();
 }
 
-void ComparisonJob::OnTotal(uint64_t tensor_count) {
-  working_.set_total_count(static_cast<int64_t>(tensor_count));
-}
-
-void ComparisonJob::OnLeftOut(uint64_t golden_count, uint64_t target_count) {
-  working_.set_golden_left_out_count(static_cast<int64_t>(golden_count));
-  working_.set_target_left_out_count(static_cast<int64_t>(target_count));
-}
-
-void ComparisonJob::OnConflicts(uint64_t golden_count, uint64_t target_count) {
-  working_.set_golden_conflict_count(static_cast<int64_t>(golden_count));
-  working_.set_target_conflict_count(static_cast<int64_t>(target_count));
-}
-
-void ComparisonJob::OnNotRecorded(int64_t golden_count, int64_t target_count) {
-  working_.set_golden_not_recorded_count(golden_count);
-  working_.set_target_not_recorded_count(target_count);
-}
-
-void ComparisonJob::OnSilentRanks(const std::vector<Outlook::Silent>& golden,
-                                  const std::vector<Outlook::Silent>& target) {
-  working_.clear_silent_ranks();
-  const auto add = [this](const std::string& run,
-                          const std::vector<Outlook::Silent>& ranks) {
-    for (const Outlook::Silent& rank : ranks) {
-      if (working_.silent_ranks_size() == static_cast<int>(kSilentRanksMax)) {
-        return;
-      }
-      v1::SilentRank& out = *working_.add_silent_ranks();
-      out.set_run(run);
-      out.set_rank(rank.rank);
-      out.set_has_finished(rank.has_finished);
-      *out.mutable_silent_since() =
-          google::protobuf::util::TimeUtil::MillisecondsToTimestamp(
-              std::chrono::duration_cast<std::chrono::milliseconds>(
-                  rank.since.time_since_epoch())
-                  .count());
-    }
-  };
-  add(plan_.golden_run, golden);
-  add(plan_.target_run, target);
-}
-
-void ComparisonJob::OnRanks(const storage::RunRanks& golden,
-                            const storage::RunRanks& target) {
-  working_.clear_golden_ranks();
-  working_.clear_target_ranks();
-  ToMessage(golden, *working_.mutable_golden_ranks());
-  ToMessage(target, *working_.mutable_target_ranks());
-  UpdatePartial();
-}
-
-void ComparisonJob::OnLosses(const RunLosses& golden, const RunLosses& target) {
-  working_.clear_golden_losses();
-  working_.clear_target_losses();
-  if (golden != RunLosses()) {
-    ToMessage(golden, *working_.mutable_golden_losses());
-  }
-  if (target != RunLosses()) {
-    ToMessage(target, *working_.mutable_target_losses());
-  }
-  UpdatePartial();
-  UpdateMayDivergeBefore();
-}
-
-void ComparisonJob::UpdatePartial() {
-  working_.set_partial(
-      working_.golden_ranks().partial() || working_.target_ranks().partial() ||
-      working_.has_golden_losses() || working_.has_target_losses() ||
-      working_.not_compared_count() > 0);
-}
-
-void ComparisonJob::OnFirstAbsent(std::optional<int64_t> token) {
-  first_absent_token_ = token;
-  UpdateMayDivergeBefore();
-}
-
-void ComparisonJob::UpdateMayDivergeBefore() {
-  const int64_t token = working_.first_divergence().token();
-  const bool is_rank_absent =
-      first_absent_token_.has_value() && *first_absent_token_ <= token;
-  // It is not known at which token a lost record was recorded.
-  const bool are_records_lost =
-      working_.has_golden_losses() || working_.has_target_losses();
-  const bool is_row_not_compared =
-      working_.has_first_not_compared() &&
-      working_.first_not_compared().token() <= token;
-  // Ranks send each other data. An absent rank may therefore have diverged
-  // first even at the same token.
-  working_.set_may_diverge_before(
-      working_.has_first_divergence() &&
-      (is_rank_absent || are_records_lost || is_row_not_compared));
-}
-
 void ComparisonJob::OnRead(uint64_t bytes) {
   working_.set_read_bytes(working_.read_bytes() + static_cast<int64_t>(bytes));
   // Reading a pair of huge tensors must not delay the rows before it. An error
@@ -306,26 +204,10 @@ void ComparisonJob::OnRead(uint64_t bytes) {
   PublishIfDue().IgnoreError();
 }
 
-void ComparisonJob::OnRequiredTolerances(const RequiredTolerances& tolerances) {
-  tolerances.Show(working_);
-}
-
-void ComparisonJob::OnFindings(const Findings& findings) {
-  findings.Show(working_);
-}
-
-void ComparisonJob::OnIdleRules(const std::vector<std::string>& rules) {
-  working_.mutable_idle_rules()->Assign(rules.begin(), rules.end());
-}
-
-void ComparisonJob::OnPairingHints(const std::vector<std::string>& flags) {
-  working_.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
-}
-
 absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
                                   std::string bytes) {
   AccountRow(row, working_);
-  if (row.not_compared()) UpdatePartial();
+  if (row.not_compared()) UpdatePartial(working_);
   if (row.has_golden()) ++golden_row_count_;
   // The run may have grown since its tensors were counted.
   working_.set_total_count(std::max(working_.total_count(), golden_row_count_));

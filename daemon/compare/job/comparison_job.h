@@ -149,27 +149,10 @@ class ComparisonJob final : private ComparisonObserver {
 
   absl::Status Check() override;
   bool is_over() const override { return is_stopping(); }
-  void OnTotal(uint64_t tensor_count) override;
-  void OnConflicts(uint64_t golden_count, uint64_t target_count) override;
-  void OnNotRecorded(int64_t golden_count, int64_t target_count) override;
-  void OnLosses(const RunLosses& golden, const RunLosses& target) override;
-  void OnLeftOut(uint64_t golden_count, uint64_t target_count) override;
-  void OnSilentRanks(const std::vector<Outlook::Silent>& golden,
-                     const std::vector<Outlook::Silent>& target) override;
-  void OnRanks(const storage::RunRanks& golden,
-               const storage::RunRanks& target) override;
-  void OnFirstAbsent(std::optional<int64_t> token) override;
+  v1::Comparison& header() override { return working_; }
   void OnRead(uint64_t bytes) override;
-  void OnRequiredTolerances(const RequiredTolerances& tolerances) override;
-  void OnIdleRules(const std::vector<std::string>& rules) override;
-  void OnPairingHints(const std::vector<std::string>& flags) override;
-  void OnFindings(const Findings& findings) override;
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override;
 
-  // Sets whether the comparison does not cover the complete runs.
-  void UpdatePartial();
-  // Sets whether missing data may have diverged before the first divergence.
-  void UpdateMayDivergeBefore();
   // Stores the pending rows, then makes them visible. The first error is kept
   // and returned from then on.
   absl::Status Publish();
@@ -201,7 +184,6 @@ class ComparisonJob final : private ComparisonObserver {
   std::optional<ComparisonEngine> engine_;
   v1::Comparison working_;
   int64_t golden_row_count_ = 0;
-  std::optional<int64_t> first_absent_token_;
   std::vector<std::string> pending_rows_;
   absl::Status publish_status_;
   Clock::time_point publish_time_{};

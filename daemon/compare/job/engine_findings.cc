@@ -202,7 +202,7 @@ absl::Status ComparisonEngine::OrderRanks(const GroupMatcher& matcher) {
   }
   MSITD_RETURN_IF_ERROR(
       findings_.SetOrder(order, [this] { return observer_.Check(); }));
-  observer_.OnFindings(findings_);
+  findings_.Show(observer_.header());
   return absl::OkStatus();
 }
 

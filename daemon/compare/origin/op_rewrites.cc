@@ -198,7 +198,7 @@ class Finder {
     std::vector<OpRewrite> out;
     const size_t smaller = std::min(golden_.size(), target_.size());
     size_t paired_count = 0;
-    while (out.size() < kRewritesMax) {
+    while (out.size() < kSuggestedRewritesMax) {
       const std::optional<Edit> edit =
           Best(std::max<size_t>(smaller / 5, needed_min_));
       if (!edit.has_value()) break;

@@ -17,7 +17,7 @@
 namespace msitd::compare {
 
 // Maximum number of substitutions for one pair of runs.
-inline constexpr size_t kRewritesMax = 3;
+inline constexpr size_t kSuggestedRewritesMax = 3;
 
 using OpNames = std::set<std::string, std::less<>>;
 

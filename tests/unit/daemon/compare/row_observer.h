@@ -35,28 +35,8 @@ class RowObserver final : public ComparisonObserver {
     return is_cancelled && is_cancelled() ? absl::CancelledError("cancelled")
                                           : absl::OkStatus();
   }
-  void OnTotal(uint64_t tensor_count) override { total = tensor_count; }
+  v1::Comparison& header() override { return comparison; }
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-  void OnRequiredTolerances(const RequiredTolerances& tolerances) override {
-    tolerances.Show(comparison);
-  }
-  void OnLeftOut(uint64_t golden_count, uint64_t target_count) override {
-    golden_left_out = golden_count;
-    target_left_out = target_count;
-  }
-  void OnLosses(const RunLosses& golden, const RunLosses& target) override {
-    golden_losses = golden;
-    target_losses = target;
-  }
-  void OnFindings(const Findings& findings) override {
-    findings.Show(comparison);
-  }
-  void OnIdleRules(const std::vector<std::string>& rules) override {
-    comparison.mutable_idle_rules()->Assign(rules.begin(), rules.end());
-  }
-  void OnPairingHints(const std::vector<std::string>& flags) override {
-    comparison.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
-  }
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override {
     AccountRow(row, comparison);
     EXPECT_EQ(row.metrics_size(), 0);
@@ -66,12 +46,7 @@ class RowObserver final : public ComparisonObserver {
 
   // Returns whether the comparison is cancelled; may be empty.
   std::function<bool()> is_cancelled;
-  uint64_t total = 0;
   uint64_t read_bytes = 0;
-  uint64_t golden_left_out = 0;
-  uint64_t target_left_out = 0;
-  RunLosses golden_losses;
-  RunLosses target_losses;
   std::vector<v1::ComparisonRow> rows;
   v1::Comparison comparison;
 

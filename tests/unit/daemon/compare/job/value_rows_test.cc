@@ -199,7 +199,7 @@ TEST_F(ValueRowsTest, StatisticsAreComparedAndCounted) {
   EXPECT_EQ(observer.comparison.first_divergence().token(), 1);
   EXPECT_EQ(observer.comparison.statistics_count(), 2);
   EXPECT_EQ(observer.comparison.hopeless_count(), 0);
-  EXPECT_EQ(observer.total, 2u);
+  EXPECT_EQ(observer.comparison.total_count(), 2);
 }
 
 TEST_F(ValueRowsTest, RowsOfWhichAStatisticDecidedNothingAreCounted) {
@@ -256,7 +256,8 @@ TEST_F(ValueRowsTest, WhatWasNotAskedForIsCounted) {
     plan_.selector.kinds = std::move(kinds);
     RowObserver observer;
     EXPECT_TRUE(ComparisonEngine(store_, plan_, observer).Run().ok());
-    return std::pair(observer.golden_left_out, observer.target_left_out);
+    return std::pair(observer.comparison.golden_left_out_count(),
+                     observer.comparison.target_left_out_count());
   };
   using Pair = std::pair<uint64_t, uint64_t>;
   EXPECT_EQ(left_out({}), Pair(2, 0));
