@@ -8,6 +8,7 @@
 
 #include "client/ask/print/progress.h"
 #include "client/ask/print/table.h"
+#include "client/ask/text/conclusion.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/compare/comparison_printer.h"
 #include "client/msitctl/compare/row_measurer.h"
@@ -65,7 +66,9 @@ ask::Outcome AddOwnMetrics(
         &v1::ComparisonService::Stub::ListComparisonRows, request, page));
     for (const v1::ComparisonRow& row : page.rows()) {
       progress.Show(
-          fmt::format("{}: row {} in plug-ins", comparison.name(), row.row()));
+          fmt::format("{}: row {} in plug-ins", comparison.name(), row.row()),
+          static_cast<double>(row.row()),
+          static_cast<double>(ask::RowCountOf(comparison)));
       MSITCTL_RETURN_IF_FAILED(measurer.Add(row));
     }
     request.set_page_token(page.next_page_token());

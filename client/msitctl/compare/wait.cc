@@ -26,9 +26,7 @@ constexpr std::chrono::seconds kCancelTimeout(5);
 std::string ProgressText(const v1::Comparison& comparison) {
   const std::string waiting = WaitingText(comparison);
   if (!waiting.empty()) return waiting;
-  const int64_t done = comparison.pass_count() + comparison.fail_count() +
-                       comparison.unmatched_count() +
-                       comparison.skipped_count();
+  const int64_t done = ask::RowCountOf(comparison);
   const std::string total = comparison.total_count() == 0
                                 ? std::string()
                                 : fmt::format("/{}", comparison.total_count());
@@ -134,7 +132,12 @@ ask::Outcome WaitForComparison(Invocation& invocation, IfWaitEnds if_wait_ends,
   int lost_count = 0;
   for (auto delay = kFirstPoll; !IsOver(comparison);
        delay = std::min(delay * 3 / 2, kSlowestPoll)) {
-    progress.Show(ProgressText(comparison));
+    // The number of rows of growing runs is not known.
+    progress.Show(ProgressText(comparison),
+                  static_cast<double>(ask::RowCountOf(comparison)),
+                  comparison.follow()
+                      ? 0
+                      : static_cast<double>(comparison.total_count()));
     if (!invocation.options().progress) notice.Show(comparison);
     if (invocation.interrupts().WaitFor(delay)) {
       progress.Clear();

@@ -109,7 +109,8 @@ ask::Outcome Await(Invocation& invocation, v1::ArchiveJob& job) {
   request.set_id(job.id());
   auto wait = kFirstPoll;
   while (!IsOver(job)) {
-    progress.Show(ProgressText(job));
+    progress.Show(ProgressText(job), static_cast<double>(job.record_count()),
+                  static_cast<double>(job.record_total()));
     if (invocation.interrupts().WaitFor(wait)) {
       progress.Clear();
       return TellItGoesOn(ask::Interrupted(), job);

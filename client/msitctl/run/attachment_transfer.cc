@@ -28,7 +28,8 @@ ask::Outcome WriteAttachment(Invocation& invocation,
       [&](int64_t sent_bytes) {
         progress.Show(
             fmt::format("{} of {}", ask::HumanSize(sent_bytes),
-                        ask::HumanSize(static_cast<int64_t>(bytes.size()))));
+                        ask::HumanSize(static_cast<int64_t>(bytes.size()))),
+            static_cast<double>(sent_bytes), static_cast<double>(bytes.size()));
       },
       written);
 }
@@ -48,7 +49,9 @@ ask::Outcome ReadAttachment(Invocation& invocation, const std::string& run,
     MSITD_RETURN_IF_ERROR(sink->Write(piece));
     done_bytes += static_cast<int64_t>(piece.size());
     progress.Show(fmt::format("{} of {}", ask::HumanSize(done_bytes),
-                              ask::HumanSize(size_bytes)));
+                              ask::HumanSize(size_bytes)),
+                  static_cast<double>(done_bytes),
+                  static_cast<double>(size_bytes));
     return absl::OkStatus();
   };
   MSITCTL_RETURN_IF_FAILED(

@@ -104,7 +104,9 @@ ask::Outcome ReadTensor(Invocation& invocation, const ReadFlags& flags) {
     MSITD_RETURN_IF_ERROR(sink->Write(piece));
     done_bytes += static_cast<int64_t>(piece.size());
     progress.Show(fmt::format("{} of {}", ask::HumanSize(done_bytes),
-                              ask::HumanSize(content.size_bytes)));
+                              ask::HumanSize(content.size_bytes)),
+                  static_cast<double>(done_bytes),
+                  static_cast<double>(content.size_bytes));
     return absl::OkStatus();
   };
   MSITCTL_RETURN_IF_FAILED(ask::ReadTensorBytes(
