@@ -390,6 +390,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
   row_numbers_.clear();
   reasons_.clear();
   choice_budget_ = ChoiceBudget();
+  row_sum_budget_ = RowSumBudget();
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
@@ -415,7 +416,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     difference_.clear();
     is_by_basis_ = plan.verification.is_by_basis;
     if (plan.is_measured()) {
-      MSITD_RETURN_IF_ERROR(Measure(pair, plan, row_, metrics));
+      MSITD_RETURN_IF_ERROR(Measure(group, plan, row_, metrics));
     } else {
       Judge(pair, plan, row_, metrics);
     }
