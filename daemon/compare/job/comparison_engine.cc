@@ -428,15 +428,17 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     if (is_by_basis_) AddBasis(group, plan.basis, row_);
     AddRemarks(pair, row_);
     AddTargetCall(pair, row_);
-    // A row that is skipped on request lacks a side.
-    row_.set_not_compared(row_.verdict() == v1::SKIPPED &&
-                          pair.golden != nullptr && pair.target != nullptr);
     if (row_.verdict() == v1::UNMATCHED) {
       MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, group.rank, row_));
       absent_->Explain(pair, group.rank, row_);
     }
-    if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
     JudgeOrigin(group, plan.basis, metrics);
+    const bool is_flipped = JudgeFlipped(pair, plan);
+    // A row that is skipped on request lacks a side.
+    row_.set_not_compared(is_flipped ||
+                          (row_.verdict() == v1::SKIPPED &&
+                           pair.golden != nullptr && pair.target != nullptr));
+    if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
     Watch(metrics, row_);
     row_numbers_.push_back(row_count_);
     if (is_partial) {

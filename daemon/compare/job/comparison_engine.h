@@ -320,6 +320,13 @@ class ComparisonEngine {
                              const v1::ComparisonRow& row);
   absl::Status JudgeSelection(const TensorGroup& group, size_t pair,
                               v1::ComparisonRow& row);
+  // Skips `row_` if it follows from a choice that differs as its scores do, and
+  // fails by the default policy or is unmatched. Such a row is neither right
+  // nor wrong: the runs computed different things. The comparison is then
+  // partial, so that nothing passes that was not compared. Returns whether the
+  // row was skipped.
+  bool JudgeFlipped(const TensorPair& pair, const PairPlan& plan);
+  bool IsByDefault(const TensorPair& pair, const PairPlan& plan) const;
   // Sets the origin of `row_`, which is the row of the next pair of the group.
   void JudgeOrigin(const TensorGroup& group, const PairBasis& basis,
                    const RowMetrics& metrics);
