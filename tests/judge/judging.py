@@ -18,7 +18,7 @@ from kinds import FAULTS
 from recording import record
 from subjects import Setup, convert, distance, make, run
 from torch import Tensor
-from verdicts import Positions, header, judge_fault
+from verdicts import Positions, header, judge_fault, judge_healthy
 
 from daemon import Daemon
 
@@ -59,24 +59,25 @@ OTHER_KERNELS = kernels("split_k_rounded", "softmax", "norm", "activation")
 
 
 @cache
-def noise_of(model: str, precision: str, setting: str) -> float:
+def noise_of(model: str, precision: str, setting: str, draw: int) -> float:
     """Returns how much a setting by itself changes the result of a model.
 
     If nothing differs, returns the change by other kernels.
     """
-    other = make(model, precision)
+    other = make(model, precision, draw)
     if setting == "against float32":
-        return distance(run(make(model, "float32")), run(other))
+        return distance(run(make(model, "float32", draw)), run(other))
     OTHER_KERNELS(other)
-    return distance(run(make(model, precision)), run(other))
+    return distance(run(make(model, precision, draw)), run(other))
 
 
 class Judging:
     """Judges cases; golden runs are recorded once."""
 
-    def __init__(self, daemon: Daemon, seed: int) -> None:
+    def __init__(self, daemon: Daemon, seed: int, draw: int = 0) -> None:
         self._daemon = daemon
         self._seed = seed
+        self._draw = draw
         self._goldens: dict[tuple[str, ...], Golden] = {}
         self._count = 0
 
@@ -131,7 +132,9 @@ class Judging:
     def _setup(self, model: str, precision: str, variant: str) -> Setup:
         # Variants change the unconverted weights, which are converted
         # afterwards.
-        setup = make(model, "autocast" if precision == "autocast" else "float32")
+        setup = make(
+            model, "autocast" if precision == "autocast" else "float32", self._draw
+        )
         VARIANTS[variant](setup)
         setup.precision = precision
         if precision in ("bfloat16", "float16"):
@@ -161,7 +164,7 @@ class Judging:
         target = self._name("target")
         results = record(self._daemon.endpoint, target, setup, case.mode)
         answer = self._compare(golden.run, target, ())
-        error, noise = distance(golden.results, results), _noise(case)
+        error, noise = distance(golden.results, results), self._noise(case)
         return Outcome(
             name=case.name,
             precision=case.precision,
@@ -186,14 +189,14 @@ class Judging:
         target = self._name("target")
         results = record(self._daemon.endpoint, target, setup, case.mode)
         answer = self._compare(golden.run, target, pair.flags)
-        error, noise = distance(golden.results, results), _noise(case)
+        error, noise = distance(golden.results, results), self._noise(case)
         return Outcome(
             name=case.name,
             precision=case.precision,
             category="informational" if pair.is_informational else "healthy",
             mode=case.mode,
             setting=case.setting,
-            outcome="passed" if answer["verdict"] == "PASS" else "failed",
+            outcome=judge_healthy(answer),
             error=error,
             noise=noise,
             is_above_noise=error > ABOVE_NOISE * noise,
@@ -201,9 +204,8 @@ class Judging:
             header=header(answer),
         )
 
-
-def _noise(case: Case) -> float:
-    return noise_of(case.model, case.precision, case.setting)
+    def _noise(self, case: Case) -> float:
+        return noise_of(case.model, case.precision, case.setting, self._draw)
 
 
 def _parse(result: Any) -> Any:

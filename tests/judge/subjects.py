@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from vit import IMAGE, ViTForImageClassification
 
 WORDS, PREFILL, STEPS = 128, 8, 3
+# Seeds of the weights and the inputs, and how far apart those of two draws are.
+WEIGHTS_SEED, INPUTS_SEED, SEEDS_OF_DRAW = 1, 2, 10
 PRECISIONS = ("float32", "bfloat16", "float16", "autocast")
 # Adam in float16 does not train without a gradient scaler.
 NOT_JUDGED = (("train", "float16"),)
@@ -70,9 +72,9 @@ class Setup:
         return self.model.get_submodule(path)
 
 
-def _initialise(model: nn.Module) -> None:
+def _initialise(model: nn.Module, draw: int) -> None:
     """Initializes weights like those of a trained model, so that no part is idle."""
-    torch.manual_seed(1)
+    torch.manual_seed(WEIGHTS_SEED + draw * SEEDS_OF_DRAW)
     seen: set[int] = set()
     for name, parameter in model.named_parameters():
         if id(parameter) in seen:
@@ -121,11 +123,11 @@ def _make_massive(model: Any) -> None:
             parameter.data *= 0.2
 
 
-def _inputs_of(name: str) -> list[dict[str, Tensor]]:
+def _inputs_of(name: str, draw: int) -> list[dict[str, Tensor]]:
     """Returns the inputs of each step. Decoders get a text, and then words one
     by one.
     """
-    torch.manual_seed(2)
+    torch.manual_seed(INPUTS_SEED + draw * SEEDS_OF_DRAW)
     if name == "vit":
         return [{"pixel_values": torch.randn(2, 3, IMAGE, IMAGE)}]
     if name == "t5":
@@ -138,17 +140,17 @@ def _inputs_of(name: str) -> list[dict[str, Tensor]]:
     return [{"input_ids": torch.randint(WORDS, (1, length))} for length in lengths]
 
 
-def make(name: str, precision: str) -> Setup:
-    """Returns the reference run."""
+def make(name: str, precision: str, draw: int = 0) -> Setup:
+    """Returns the reference run. Each `draw` has other weights and inputs."""
     model: Any = MODELS[name]()
-    _initialise(model)
+    _initialise(model, draw)
     if name == "massive":
         _make_massive(model)
     if name == "mixtral":
         for layer in model.model.layers:
             layer.self_attn.is_fused = False
     model.train(name == "train")
-    setup = Setup(name, precision, model, _inputs_of(name))
+    setup = Setup(name, precision, model, _inputs_of(name, draw))
     setup.uses_cache = name in (*DECODERS, "deep")
     if precision in ("bfloat16", "float16"):
         convert(setup, getattr(torch, precision))

@@ -41,7 +41,7 @@ def text(counts: dict[str, dict[str, int]]) -> str:
     """Returns the table as text."""
     lines = []
     for names, columns in (
-        (("healthy", "informational"), ["passed", "failed", "error"]),
+        (("healthy", "informational"), ["passed", "partial", "failed", "error"]),
         (
             ("fault", "fault above noise"),
             ["right", "wrong", "not known", "drift", "unnoticed", "error"],

@@ -6,9 +6,9 @@ from typing import Any
 
 from anatomy import Place
 
-HEALTHY = ("passed", "failed")
+HEALTHY = ("passed", "partial", "failed")
 FAULTY = ("right", "wrong", "not known", "drift", "unnoticed")
-INFORMATIONAL = ("passed", "failed")
+INFORMATIONAL = ("passed", "partial", "failed")
 _END = 2**62
 # Positions of an op's records in the golden run, by token, op and io.
 Positions = dict[tuple[int, str, str], list[int]]
@@ -105,6 +105,16 @@ def judge_fault(
         names(maker, place) or spans(maker, place, positions) for place in truth
     )
     return "right" if is_right else "wrong"
+
+
+def judge_healthy(answer: dict[str, Any]) -> str:
+    """Returns the outcome, one of HEALTHY, for the JSON of a comparison.
+
+    A comparison that blames something fails, even if its verdict is partial.
+    """
+    if answer["verdict"] == "PARTIAL" and not answer["comparison"]["makers"]:
+        return "partial"
+    return "passed" if answer["verdict"] == "PASS" else "failed"
 
 
 def header(answer: dict[str, Any]) -> str:

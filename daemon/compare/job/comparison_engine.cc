@@ -408,6 +408,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
   row_numbers_.clear();
   reasons_.clear();
   choice_budget_ = ChoiceBudget();
+  row_sum_budget_ = RowSumBudget();
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
@@ -433,7 +434,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     difference_.clear();
     is_by_basis_ = plan.verification.is_by_basis;
     if (plan.is_measured()) {
-      MSITD_RETURN_IF_ERROR(Measure(pair, plan, row_, metrics));
+      MSITD_RETURN_IF_ERROR(Measure(group, plan, row_, metrics));
     } else {
       Judge(pair, plan, row_, metrics);
     }
@@ -445,16 +446,18 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     if (is_by_basis_) AddBasis(group, plan.basis, row_);
     AddRemarks(pair, row_);
     AddTargetCall(pair, row_);
-    // A row that is skipped on request lacks a side.
-    row_.set_not_compared(row_.verdict() == v1::SKIPPED &&
-                          pair.golden != nullptr && pair.target != nullptr);
     if (row_.verdict() == v1::UNMATCHED) {
       MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, group.rank, row_));
       absent_->Explain(pair, group.rank, row_);
     }
+    JudgeOrigin(group, plan.basis, metrics);
+    const bool is_flipped = JudgeFlipped(pair, plan);
+    // A row that is skipped on request lacks a side.
+    row_.set_not_compared(is_flipped ||
+                          (row_.verdict() == v1::SKIPPED &&
+                           pair.golden != nullptr && pair.target != nullptr));
     if (row_.verdict() == v1::UNMATCHED) AddToHints(pair);
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
-    JudgeOrigin(group, plan.basis, metrics);
     Watch(metrics, row_);
     row_numbers_.push_back(row_count_);
     if (is_partial) {

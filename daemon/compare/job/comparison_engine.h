@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "daemon/compare/job/comparison_observer.h"
 #include "daemon/compare/job/mapping_loader.h"
 #include "daemon/compare/job/pair_plan.h"
+#include "daemon/compare/job/row_sum_reader.h"
 #include "daemon/compare/judge/idle_rules.h"
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/judge/required_tolerances.h"
@@ -269,16 +271,21 @@ class ComparisonEngine {
                         const RowMetrics& known);
   // Passes a row that violates the default policy if ill-conditioned ops
   // explain its error. Returns true if they do.
-  bool IsExplained(const PairPlan& plan, const RowMetrics& metrics,
-                   v1::ComparisonRow& row);
+  bool IsExplained(const TensorGroup& group, const PairPlan& plan,
+                   const RowMetrics& metrics, v1::ComparisonRow& row);
+  // Returns the reason why the next pair of the group passes if its error
+  // follows from the sums of the rows of its input; otherwise nullopt.
+  std::optional<std::string> ExplainByRowSums(const TensorGroup& group,
+                                              const PairPlan& plan,
+                                              const RowMetrics& metrics);
   // Adds the pair of `row_`, which must have its verdict, to `conditioning_`.
   void AddToConditioning(const TensorPair& pair, const PairBasis& basis,
                          const RowMetrics& metrics);
-  // Judges a pair by its next measurement.
+  // Judges the next pair of the group by its next measurement.
   //
   // Errors: CANCELLED; SOURCE_FAILED, after which a run can no longer be read.
   // Any other error of the measurement becomes a verdict.
-  absl::Status Measure(const TensorPair& pair, const PairPlan& plan,
+  absl::Status Measure(const TensorGroup& group, const PairPlan& plan,
                        v1::ComparisonRow& row, RowMetrics& metrics);
   // Numbers the row and passes it to the findings and the observer. `group` is
   // null if the row does not belong to a pair.
@@ -318,6 +325,13 @@ class ComparisonEngine {
                              const v1::ComparisonRow& row);
   absl::Status JudgeSelection(const TensorGroup& group, size_t pair,
                               v1::ComparisonRow& row);
+  // Skips `row_` if it follows from a choice that differs as its scores do, and
+  // fails by the default policy or is unmatched. Such a row is neither right
+  // nor wrong: the runs computed different things. The comparison is then
+  // partial, so that nothing passes that was not compared. Returns whether the
+  // row was skipped.
+  bool JudgeFlipped(const TensorPair& pair, const PairPlan& plan);
+  bool IsByDefault(const TensorPair& pair, const PairPlan& plan) const;
   // Sets the origin of `row_`, which is the row of the next pair of the group.
   void JudgeOrigin(const TensorGroup& group, const PairBasis& basis,
                    const RowMetrics& metrics);
@@ -360,7 +374,13 @@ class ComparisonEngine {
   bool is_by_basis_ = false;
   // The largest difference between integers of the current row, in words.
   std::string difference_;
-  ChoiceBudget choice_budget_;       // For the current group.
+  ChoiceBudget choice_budget_;   // For the current group.
+  RowSumBudget row_sum_budget_;  // For the current group.
+  // The slopes of errors by row sums, by rank, op, call and index.
+  std::map<std::tuple<int32_t, std::string, int32_t, std::string>,
+           std::vector<double>>
+      slopes_;
+  size_t slope_count_ = 0;           // The total of all ops.
   bool has_other_integers_ = false;  // See HasOtherIntegers.
   bool waits_ = false;
   bool is_counted_ = false;

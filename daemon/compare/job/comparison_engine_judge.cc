@@ -186,7 +186,8 @@ bool ComparisonEngine::IsEqualMask(const TensorPair& pair, const PairPlan& plan,
          AreEqualMasks(pair, static_cast<uint64_t>(*mismatches));
 }
 
-bool ComparisonEngine::IsExplained(const PairPlan& plan,
+bool ComparisonEngine::IsExplained(const TensorGroup& group,
+                                   const PairPlan& plan,
                                    const RowMetrics& metrics,
                                    v1::ComparisonRow& row) {
   const Verification& verification = plan.verification;
@@ -195,6 +196,9 @@ bool ComparisonEngine::IsExplained(const PairPlan& plan,
   }
   std::optional<std::string> reason = conditioning_.Explain(
       metrics, *verification.predicate, plan.basis.basis.computed_in);
+  if (auto by_sums = ExplainByRowSums(group, plan, metrics)) {
+    reason = std::move(by_sums);
+  }
   if (!reason.has_value()) return false;
   row.set_predicate(verification.predicate->text());
   row.set_explained(true);
@@ -381,10 +385,11 @@ void ComparisonEngine::ProveBySummaries(const TensorPair& pair,
   if (least.has_value()) proven_metrics_ = Largest(known, *least);
 }
 
-absl::Status ComparisonEngine::Measure(const TensorPair& pair,
+absl::Status ComparisonEngine::Measure(const TensorGroup& group,
                                        const PairPlan& plan,
                                        v1::ComparisonRow& row,
                                        RowMetrics& metrics) {
+  const TensorPair& pair = group.pairs[row_numbers_.size()];
   const bool is_sampled = plan.is_sampled();
   const Verification& verification = plan.verification;
   const absl::StatusOr<PairMeasurement> measurement = measurer_->Next();
@@ -429,7 +434,7 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   // Added even if the row is explained below: with an explicit tolerance, it
   // would not be explained.
   required_tolerances_.Add(verification, judged, row_count_);
-  if (!predicate.Holds(judged) && IsExplained(plan, metrics, row)) {
+  if (!predicate.Holds(judged) && IsExplained(group, plan, metrics, row)) {
     return absl::OkStatus();
   }
   row.set_predicate(predicate.text());

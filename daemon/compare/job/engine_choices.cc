@@ -103,16 +103,58 @@ void ComparisonEngine::PassAsFlip(size_t number, const PairPlan& plan,
   reasons_[number] = row.reason();
 }
 
+bool ComparisonEngine::IsByDefault(const TensorPair& pair,
+                                   const PairPlan& plan) const {
+  // Pairs with different shapes have no verification of their own.
+  return plan.way == PairPlan::Way::kShapes
+             ? plan_.policy
+                   .VerificationFor(pair.golden->key, pair.target->dtype,
+                                    pair.golden->dtype, plan.basis.basis)
+                   .is_default
+             : plan.verification.is_default;
+}
+
+bool ComparisonEngine::JudgeFlipped(const TensorPair& pair,
+                                    const PairPlan& plan) {
+  std::optional<std::string> flip;
+  if (row_.verdict() == v1::UNMATCHED && !row_.for_want_of_ranks()) {
+    flip = origins_.FlipOfLone();
+  } else if (row_.verdict() == v1::FAIL && row_.origin() == v1::FLIPPED &&
+             IsByDefault(pair, plan)) {
+    flip = origins_.FlipOfLast();
+  }
+  if (!flip.has_value()) return false;
+  row_.set_verdict(v1::SKIPPED);
+  row_.set_origin(v1::FLIPPED);
+  row_.clear_amplification();
+  row_.clear_roundings();
+  row_.set_reason(
+      fmt::format("not decided, because it follows from choices that differ as "
+                  "their scores do, {}: {}",
+                  *flip, row_.reason()));
+  return true;
+}
+
 bool ComparisonEngine::MayBeSelection(const TensorGroup& group, size_t number,
                                       const PairPlan& plan,
                                       const v1::ComparisonRow& row) {
   const TensorPair& pair = group.pairs[number];
+  if (group.window > 0 || pair.golden == nullptr ||
+      pair.golden->key.io != Io::kInput) {
+    return false;
+  }
+  const bool is_alone =
+      plan.way == PairPlan::Way::kAlone && row.verdict() == v1::UNMATCHED;
   const bool is_of_bytes =
-      plan.way == PairPlan::Way::kBytes || plan.way == PairPlan::Way::kShapes;
-  return row.verdict() == v1::FAIL && is_of_bytes && group.window == 0 &&
-         IsFloatingPoint(pair.golden->dtype) && pair.golden->has_bytes &&
-         pair.target->has_bytes && pair.golden->key.io == Io::kInput &&
-         !IsOfSeveralRanks(*pair.golden) && !IsOfSeveralRanks(*pair.target);
+      row.verdict() == v1::FAIL &&
+      (plan.way == PairPlan::Way::kBytes || plan.way == PairPlan::Way::kShapes);
+  const auto is_readable = [](const LogicalTensor* tensor) {
+    return tensor == nullptr ||
+           (IsFloatingPoint(tensor->dtype) && tensor->has_bytes &&
+            !IsOfSeveralRanks(*tensor));
+  };
+  return (is_alone || is_of_bytes) && is_readable(pair.golden) &&
+         is_readable(pair.target);
 }
 
 absl::Status ComparisonEngine::JudgeSelection(const TensorGroup& group,

@@ -91,9 +91,12 @@ absl::StatusOr<SelectionOutcome> ReadSelection(const TensorPair& selected,
                          SelectedRows(*selected.golden, *from.golden, "golden",
                                       runs.golden, observer));
   if (!golden.has_value()) return out;
-  MSITD_ASSIGN_OR_RETURN(const std::optional<Rows> target,
-                         SelectedRows(*selected.target, *from.target, "target",
-                                      runs.target, observer));
+  std::optional<Rows> target = Rows();
+  if (selected.target != nullptr) {
+    MSITD_ASSIGN_OR_RETURN(
+        target, SelectedRows(*selected.target, *from.target, "target",
+                             runs.target, observer));
+  }
   if (!target.has_value()) return out;
   out.is_selection = true;
   Rows others;

@@ -28,7 +28,8 @@ struct SelectionOutcome {
 // Reads the pair `selected`, the pair `from` that its rows were selected from,
 // and the scores by which they may have been selected. `from` and `scores` must
 // have the same number of rows, and their shapes must not differ between the
-// runs.
+// runs. If only the golden run has `selected`, the target run has selected no
+// rows.
 //
 // It is not known which score of a row led to the selection. A row therefore
 // counts as explained if any two neighboring golden scores of the row differ by

@@ -52,6 +52,13 @@ bool IsSum(std::string_view op) {
   return IsMean(op) || (IsFunction(op) && is_named);
 }
 
+bool IsElementwiseProduct(std::string_view op) {
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "mul", "mul_", "__mul__", "__rmul__", "__imul__"};
+  return IsFunction(op) &&
+         std::find(kNames.begin(), kNames.end(), BaseName(op)) != kNames.end();
+}
+
 bool IsProduct(std::string_view op) {
   const std::string name = BaseName(op);
   return IsFunction(op) &&

@@ -19,6 +19,10 @@ bool SubtractsMean(std::string_view op);
 bool IsSum(std::string_view op);
 bool IsMean(std::string_view op);
 
+// Returns whether an op is a function of torch that multiplies tensors element
+// by element.
+bool IsElementwiseProduct(std::string_view op);
+
 // Returns whether an op is a function of torch that multiplies matrices.
 bool IsProduct(std::string_view op);
 

@@ -196,8 +196,8 @@ class BasisFinder {
       return is_trained ? parameters->second : Carried();
     }
     if (of.same != CallTree::kNone) return carried_[of.same];
-    if (of.role == Role::kInput) return ScopeOf(call.parent);
-    Carried out = ScopeOf(of.call);
+    if (of.role == Role::kInput) return ReceivedBy(call.parent);
+    Carried out = call.has_parts ? ReceivedBy(of.call) : ScopeOf(of.call);
     const Given& given = given_[of.call];
     if (!given.has_wide_input) out.Take(given.coarsest);
     if (is_trained) out.Take(parameters->second);
@@ -207,6 +207,14 @@ class BasisFinder {
       out.Take(ScopeOf(call.parent));
     }
     return out;
+  }
+
+  // Returns the coarsest type of the tensors that the code of `call` has
+  // received so far. If all of these are equal, the code can have made a
+  // difference only from state of earlier tokens.
+  const Carried& ReceivedBy(int32_t call) {
+    const Carried& received = ScopeOf(call);
+    return received.type == DType::kUnspecified ? past_ : received;
   }
 
   bool FollowsGradient(int32_t event) const {

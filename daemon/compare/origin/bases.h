@@ -42,7 +42,10 @@ struct PairBasis {
 //   run (kExceptionalShare). It is then the difference that the comparison
 //   should find.
 // - Tensors that are computed from earlier tokens, such as from the last
-//   logits, have the coarsest type of the tensors that differ there.
+//   logits, have the coarsest type of the tensors that differ there. So does a
+//   tensor of code that differs although everything that the code has received
+//   at its own token is equal: the code has read it from its state, such as a
+//   cache.
 // - After an earlier training step, a parameter and the outputs of its op have
 //   the type of the parameter's gradient, because the step has changed the
 //   parameter.

@@ -10,6 +10,8 @@
 #include "daemon/compare/judge/basis.h"
 #include "daemon/compare/judge/closing_value.h"
 #include "daemon/compare/match/op_kind.h"
+#include "daemon/compare/origin/pair_facts.h"
+#include "protos/base/shape.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::compare {
@@ -17,77 +19,13 @@ namespace {
 
 using Role = CallTree::Role;
 
-// Condition numbers below this are covered by the default bounds.
-constexpr double kConditionMin = 4;
-// Condition numbers are computed for whole tensors. Those of single rows may be
-// this many times larger.
-constexpr double kRowsDiffer = 2;
 // The rounding errors of a tensor are correlated, because each error of an
 // input contributes to many of them. They may change a norm or a mean this many
 // times more than independent errors do.
 constexpr double kCorrelationMax = 8;
-// Calls with more tensors than this are not explained.
-constexpr int32_t kCallTensorsMax = 64;
-// Smaller angles are covered by the default bounds.
-constexpr double kAngleMin = 100;
-
-bool IsMeasured(const TensorPair& pair) {
-  return pair.golden != nullptr && pair.target != nullptr &&
-         pair.golden->knows_summary && pair.target->knows_summary &&
-         pair.golden->kind == RecordKind::kTensor &&
-         pair.golden->summary.count > 0 &&
-         pair.golden->summary.finite_count() == pair.golden->summary.count;
-}
-
-bool IsFloat(const TensorPair& pair) {
-  return IsFloatingPoint(pair.golden->dtype) &&
-         IsFloatingPoint(pair.target->dtype);
-}
-
-bool HasEqualBytes(const TensorPair& pair) {
-  return pair.golden != nullptr && pair.target != nullptr &&
-         HashesAgree(*pair.golden, *pair.target);
-}
-
-// Returns the coarsest of both types of a pair and the type that it was
-// computed in.
-DType CoarsestOf(const TensorPair& pair, DType computed_in) {
-  return Coarser(Coarser(pair.golden->dtype, pair.target->dtype), computed_in);
-}
-
-// Returns the unit roundoff of a type; 0 if it does not round.
-double RoundoffOf(DType type) {
-  const int digits = RoundedDigits(type);
-  return digits == 0 ? 0 : std::ldexp(1, -digits);
-}
-
-// Returns the share of the norm that is not due to the mean.
-double SpreadOf(const Summary& summary) {
-  const double norm = summary.l2_norm();
-  const double mean =
-      std::fabs(summary.mean()) * std::sqrt(static_cast<double>(summary.count));
-  if (norm == 0 || !std::isfinite(norm)) return 0;
-  const double ratio = std::min(mean / norm, 1.0);
-  return std::sqrt((1 - ratio) * (1 + ratio));
-}
-
-// Returns the number of products in each sum of a matrix product of `input`
-// and `weight`, which has two dimensions; 0 if the shapes do not fit.
-int64_t SummandsOf(const LogicalTensor& input, const LogicalTensor& weight,
-                   const LogicalTensor& output) {
-  if (input.shape.empty() || output.shape.empty() || weight.shape.size() != 2) {
-    return 0;
-  }
-  const int64_t from = input.shape.back();
-  const int64_t to = output.shape.back();
-  const bool fits = (weight.shape[0] == from && weight.shape[1] == to) ||
-                    (weight.shape[0] == to && weight.shape[1] == from);
-  return fits ? from : 0;
-}
-
-bool IsWithinOne(const Summary& summary) {
-  return summary.min >= -1 && summary.max <= 1;
-}
+// If the number of independent errors is known, sums of them are within so many
+// standard deviations.
+constexpr double kDeviationsMax = 3;
 
 double ValueIn(const RowMetrics& metrics, compute::Metric metric) {
   return metrics[static_cast<size_t>(metric)].value_or(0);
@@ -118,8 +56,9 @@ bool MayHaveMask(const TensorPair& pair) {
 // Returns whether the pair can differ by rounding errors with an nl2 of
 // `error`. Rounding errors are independent of each other and of the values, so
 // they change the norm and the mean of a tensor by much less than its elements.
-// A wrong scale or offset changes them more.
-bool MayBeRounding(const TensorPair& pair, double error) {
+// A wrong scale or offset changes them more. If `independent` is not 0, the
+// errors are known to be sums of only so many independent errors.
+bool MayBeRounding(const TensorPair& pair, double error, int64_t independent) {
   if (MayHaveMask(pair)) return true;
   if (!pair.target->knows_summary || !pair.golden->knows_summary) return false;
   const Summary& golden = pair.golden->summary;
@@ -127,7 +66,13 @@ bool MayBeRounding(const TensorPair& pair, double error) {
   const double norm = golden.l2_norm();
   if (norm == 0 || golden.count != target.count) return false;
   const double root = std::sqrt(static_cast<double>(golden.count));
-  const double allowed = error * error + kCorrelationMax * error / root;
+  const double spread =
+      independent > 0
+          ? std::max(
+                kCorrelationMax / root,
+                kDeviationsMax / std::sqrt(static_cast<double>(independent)))
+          : kCorrelationMax / root;
+  const double allowed = error * error + spread * error;
   const double mean = (target.mean() - golden.mean()) * root / norm;
   return std::fabs(target.l2_norm() / norm - 1) <= allowed &&
          std::fabs(mean) <= allowed;
@@ -159,6 +104,7 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
   drift_.reset();
   tree_.reset();
   explained_.clear();
+  sums_.clear();
 }
 
 void Conditioning::Add(std::optional<double> error, DType computed_in) {
@@ -171,6 +117,7 @@ std::optional<std::string> Conditioning::Explain(
     DType computed_in) {
   const auto event = static_cast<int32_t>(errors_.size());
   const TensorPair& pair = (*pairs_)[event];
+  may_be_by_sums_ = false;
   if (!may_explain_ || pair.golden == nullptr || pair.target == nullptr ||
       !IsFloat(pair)) {
     return std::nullopt;
@@ -179,9 +126,8 @@ std::optional<std::string> Conditioning::Explain(
   if (static_cast<size_t>(event) >= tree_->event_count()) return std::nullopt;
   const double nl2 = ValueIn(metrics, compute::Metric::kNl2);
   const DType type = CoarsestOf(pair, computed_in);
-  const bool may_be_rounding = MayBeRounding(pair, nl2);
   const ErrorBound own = BoundOf(event, type);
-  if (own.error > 0 && may_be_rounding &&
+  if (own.error > 0 && MayBeRounding(pair, nl2, own.independent) &&
       IsWithin(metrics, std::min(own.error, kExplainedMax),
                std::min(own.largest, kExplainedMax),
                std::min(own.channel, kExplainedMax))) {
@@ -190,14 +136,16 @@ std::optional<std::string> Conditioning::Explain(
   }
   const ExplainedError from = CarriedTo(event);
   const double carried = std::min(from.Bound(), kExplainedMax);
-  if (from.error > 0 && may_be_rounding &&
+  if (from.error > 0 && MayBeRounding(pair, nl2, from.independent) &&
       IsWithin(metrics, carried, std::min(2 * carried, kExplainedMax),
                2 * carried)) {
+    may_be_by_sums_ = from.is_by_sums;
     return fmt::format(
         "error {:.2g}: computed from {}, which is ill-conditioned", nl2,
         NameOf(from));
   }
-  if (may_be_rounding && IsDrift(event, type, metrics, bounds)) {
+  if (MayBeRounding(pair, nl2, RowsOfGradient(event)) &&
+      IsDrift(event, type, metrics, bounds)) {
     return fmt::format(
         "accumulated error {:.2g}: computed from tensors with errors up to "
         "{:.2g}",
@@ -209,7 +157,20 @@ std::optional<std::string> Conditioning::Explain(
         "single elements differ by {:.2g}: after an optimizer step",
         metrics[kScaledMaxAbs].value_or(0));
   }
+  may_be_by_sums_ = true;
   return std::nullopt;
+}
+
+std::optional<std::string> Conditioning::ExplainBySums(
+    const RowMetrics& metrics, const RowMetrics& rest) {
+  if (ValueIn(metrics, compute::Metric::kNl2) > kExplainedMax) {
+    return std::nullopt;
+  }
+  sums_.insert(static_cast<int32_t>(errors_.size()));
+  return fmt::format(
+      "ill-conditioned: the rows of the input cancel; its error follows from "
+      "their sums, except for {:.2g}",
+      ValueIn(rest, compute::Metric::kNl2));
 }
 
 void Conditioning::Advance() {
@@ -226,10 +187,22 @@ void Conditioning::Advance() {
     const bool is_explained = out.error > 0;
     // A tensor that is equal or that fails has no explained error.
     out.error = errors_[i].value_or(0);
-    if (out.error > 0 && pair.target != nullptr &&
-        out.error <= BoundOf(event, CoarsestOf(pair, computed_in_[i])).error) {
+    const ErrorBound own =
+        out.error > 0 && pair.target != nullptr
+            ? BoundOf(event, CoarsestOf(pair, computed_in_[i]))
+            : ErrorBound();
+    if (out.error > 0 && out.error <= own.error) {
       out.root = event;
       out.root_error = out.error;
+      out.independent = own.independent;
+      out.is_by_sums = false;
+    } else if (sums_.contains(event)) {
+      out.root = event;
+      out.root_error = out.error;
+      out.is_by_sums = true;
+      // Each row has one error.
+      out.independent = static_cast<int64_t>(pair.golden->summary.count) /
+                        pair.golden->shape.back();
     } else if (!is_explained) {
       out = ExplainedError();
     }
@@ -328,9 +301,28 @@ bool Conditioning::IsDrift(int32_t event, DType type, const RowMetrics& metrics,
       digits != InfoOf(DType::kBfloat16).digits) {
     return false;
   }
-  return ValueIn(metrics, compute::Metric::kNl2) <=
-             MeasuredDrift::kGrowthMax * drift_->ErrorOfSources(event) &&
+  const double allowed =
+      std::max(MeasuredDrift::kGrowthMax * drift_->ErrorOfSources(event),
+               PropagatedError(event, type).value_or(0));
+  return ValueIn(metrics, compute::Metric::kNl2) <= allowed &&
          bounds.Holds(MeasuredDrift::Eased(metrics));
+}
+
+int64_t Conditioning::RowsOfGradient(int32_t event) const {
+  const Io io = (*pairs_)[event].golden->key.io;
+  if (io != Io::kGradWeight && io != Io::kState) return 0;
+  const std::string_view op = tree_->calls()[tree_->event(event).call].op;
+  for (int32_t i = event - 1; i >= 0; --i) {
+    const CallTree::Call& call = tree_->calls()[tree_->event(i).call];
+    const LogicalTensor& given = *(*pairs_)[i].golden;
+    if (tree_->event(i).role != Role::kInput || !call.is_backward ||
+        call.op != op || given.shape.empty()) {
+      continue;
+    }
+    const auto count = static_cast<int64_t>(ElementCount(given.shape));
+    return count == 0 ? 0 : count / given.shape.back();
+  }
+  return 0;
 }
 
 bool Conditioning::MayFollowStep(int32_t event) const {
@@ -356,227 +348,6 @@ std::string Conditioning::NameOf(const ExplainedError& error) const {
   if (error.root == kPast) return "an earlier token";
   const TensorKey& key = (*pairs_)[error.root].golden->key;
   return fmt::format("{}@{}/{}", key.op, IoName(key.io), key.index);
-}
-
-double Conditioning::RoundingOf(int32_t input, DType type) const {
-  return std::min(errors_[input].value_or(0),
-                  kInputRoundingsMax * InputRoundoffOf(input, type));
-}
-
-double Conditioning::InputRoundoffOf(int32_t input, DType type) const {
-  return RoundoffOf(
-      CoarsestOf((*pairs_)[input], Coarser(computed_in_[input], type)));
-}
-
-std::optional<std::vector<int32_t>> Conditioning::FloatInputsOf(
-    int32_t event) const {
-  const int32_t number = tree_->event(event).call;
-  std::vector<int32_t> inputs;
-  if (event - tree_->calls()[number].first > kCallTensorsMax) {
-    return std::nullopt;
-  }
-  for (int32_t i = tree_->calls()[number].first; i < event; ++i) {
-    const TensorPair& input = (*pairs_)[i];
-    if (tree_->event(i).call != number ||
-        tree_->event(i).role != Role::kInput) {
-      continue;
-    }
-    if (input.golden == nullptr || input.target == nullptr) {
-      return std::nullopt;
-    }
-    if (!IsFloat(input)) continue;
-    if (!IsMeasured(input) || !errors_[i].has_value()) return std::nullopt;
-    inputs.push_back(i);
-  }
-  return inputs;
-}
-
-Conditioning::ErrorBound Conditioning::BoundOf(int32_t event,
-                                               DType type) const {
-  const CallTree::Event& of = tree_->event(event);
-  const CallTree::Call& call = tree_->calls()[of.call];
-  const TensorPair& pair = (*pairs_)[event];
-  if (of.role != Role::kOutput || call.has_parts || call.is_backward ||
-      !call.has_input || !IsMeasured(pair) || !IsFloat(pair) ||
-      pair.golden->summary.l2_norm() == 0) {
-    return {};
-  }
-  if (SubtractsMean(call.op)) return BoundOfNorm(event, type);
-  if (IsSum(call.op)) return BoundOfSum(event, type);
-  if (IsProduct(call.op)) return BoundOfProduct(event, type);
-  return IsWithinOne(pair.golden->summary) ? BoundOfAngles(event)
-                                           : ErrorBound();
-}
-
-Conditioning::ErrorBound Conditioning::BoundOfNorm(int32_t event,
-                                                   DType type) const {
-  const std::optional<std::vector<int32_t>> inputs = FloatInputsOf(event);
-  if (!inputs.has_value()) return {};
-  const Summary& result = (*pairs_)[event].golden->summary;
-  ErrorBound out;
-  for (const int32_t i : *inputs) {
-    const TensorPair& input = (*pairs_)[i];
-    if (input.golden->summary.count != result.count) continue;
-    const double input_spread = SpreadOf(input.golden->summary);
-    const double condition = SpreadOf(result) / input_spread;
-    if (input_spread <= 0 || condition < kConditionMin) continue;
-    const double explained = kRowsDiffer * condition * RoundingOf(i, type);
-    if (explained <= out.error) continue;
-    // If only few elements are rounded differently, each of them differs by
-    // more than the norm shows.
-    out = {explained,
-           std::max(2 * explained,
-                    kRowsDiffer * condition * InputRoundoffOf(i, type)),
-           2 * explained,
-           fmt::format("the input has a mean of {:.2g} times its spread",
-                       condition)};
-  }
-  return out;
-}
-
-Conditioning::Terms Conditioning::TermsOf(
-    int32_t event, const std::vector<int32_t>& inputs) const {
-  const bool is_mean = IsMean(tree_->calls()[tree_->event(event).call].op);
-  const Summary& result = (*pairs_)[event].golden->summary;
-  Terms out;
-  for (const int32_t i : inputs) {
-    const Summary& input = (*pairs_)[i].golden->summary;
-    // An input with fewer elements than the result is broadcast. The errors of
-    // elements that are summed are independent, so the errors of the sums have
-    // the same norm as those of all elements.
-    const double share =
-        static_cast<double>(result.count) / static_cast<double>(input.count);
-    const double scale = std::sqrt(std::max(share, 1.0)) *
-                         (is_mean ? std::min(share, 1.0) : 1.0);
-    out.norms.push_back(scale * input.l2_norm() / result.l2_norm());
-  }
-  return out;
-}
-
-std::optional<double> Conditioning::ErrorOfTerms(int32_t event) const {
-  const std::optional<std::vector<int32_t>> inputs = FloatInputsOf(event);
-  const TensorPair& pair = (*pairs_)[event];
-  if (!inputs.has_value() || !IsMeasured(pair) ||
-      pair.golden->summary.l2_norm() == 0) {
-    return std::nullopt;
-  }
-  const Terms terms = TermsOf(event, *inputs);
-  double out = 0;
-  for (size_t i = 0; i < inputs->size(); ++i) {
-    out += terms.norms[i] * errors_[(*inputs)[i]].value_or(0);
-  }
-  return out;
-}
-
-Conditioning::ErrorBound Conditioning::BoundOfSum(int32_t event,
-                                                  DType type) const {
-  const std::optional<std::vector<int32_t>> inputs = FloatInputsOf(event);
-  if (!inputs.has_value()) return {};
-  const Terms terms = TermsOf(event, *inputs);
-  double condition = 0;
-  double explained = 0;
-  for (size_t i = 0; i < inputs->size(); ++i) {
-    condition += terms.norms[i];
-    explained += kRowsDiffer * terms.norms[i] * RoundingOf((*inputs)[i], type);
-  }
-  if (!(condition >= kConditionMin)) return {};
-  return {explained, 2 * explained, 2 * explained,
-          fmt::format("its terms cancel to 1/{:.2g}", condition)};
-}
-
-Conditioning::ErrorBound Conditioning::BoundOfProduct(int32_t event,
-                                                      DType type) const {
-  const std::optional<std::vector<int32_t>> inputs = FloatInputsOf(event);
-  if (!inputs.has_value()) return {};
-  const LogicalTensor& result = *(*pairs_)[event].golden;
-  ErrorBound out;
-  for (const int32_t a : *inputs) {
-    for (const int32_t b : *inputs) {
-      const LogicalTensor& input = *(*pairs_)[a].golden;
-      const LogicalTensor& weight = *(*pairs_)[b].golden;
-      const int64_t summands = SummandsOf(input, weight, result);
-      if (a == b || summands == 0) continue;
-      // The norm of the result if no sum cancels.
-      const double expected = input.summary.l2_norm() *
-                              weight.summary.l2_norm() /
-                              std::sqrt(static_cast<double>(summands));
-      const double condition = expected / result.summary.l2_norm();
-      if (!(condition >= kConditionMin)) continue;
-      const double error = std::max(RoundingOf(a, type), RoundingOf(b, type));
-      const double explained = kRowsDiffer * condition * error;
-      if (explained <= out.error) continue;
-      out = {explained, 2 * explained, 2 * explained,
-             fmt::format("its sums cancel to 1/{:.2g}", condition)};
-    }
-  }
-  return out;
-}
-
-bool Conditioning::IsRotary(int32_t event) const {
-  const int32_t number = tree_->event(event).call;
-  const CallTree::Call& call = tree_->calls()[number];
-  const Summary& own = (*pairs_)[event].golden->summary;
-  if (call.last - call.first > kCallTensorsMax) return false;
-  for (int32_t i = call.first; i <= call.last; ++i) {
-    const CallTree::Event& of = tree_->event(i);
-    const TensorPair& other = (*pairs_)[i];
-    if (i == event || of.call != number || of.role != Role::kOutput ||
-        !IsMeasured(other) || other.golden->summary.count != own.count) {
-      continue;
-    }
-    // The squares of a sine and of a cosine add up to 1.
-    const double squares = std::pow(own.l2_norm(), 2) +
-                           std::pow(other.golden->summary.l2_norm(), 2);
-    if (std::fabs(squares / static_cast<double>(own.count) - 1) < 0x1p-7) {
-      return true;
-    }
-  }
-  return false;
-}
-
-Conditioning::ErrorBound Conditioning::BoundOfAngles(int32_t event) const {
-  const int32_t number = tree_->event(event).call;
-  const CallTree::Call& call = tree_->calls()[number];
-  const Summary& result = (*pairs_)[event].golden->summary;
-  constexpr double kFloat32Roundoff = 0x1p-24;
-  static_assert(InfoOf(DType::kFloat32).digits == 24);
-  if (IsSineOrCosine(call.op)) {
-    const std::optional<std::vector<int32_t>> inputs = FloatInputsOf(event);
-    if (!inputs.has_value() || inputs->size() != 1) return {};
-    const int32_t input = inputs->front();
-    const Summary& angles = (*pairs_)[input].golden->summary;
-    const double error = RoundingOf(input, DType::kUnspecified);
-    if (error == 0 || angles.abs_max() < kAngleMin) return {};
-    // A sine differs by no more than its angle does.
-    const double roundoff = InputRoundoffOf(input, DType::kUnspecified);
-    return {error * angles.l2_norm() / result.l2_norm(),
-            kInputRoundingsMax * roundoff * angles.abs_max(),
-            2 * error * angles.l2_norm() / result.l2_norm(),
-            fmt::format("angles up to {:.6g}", angles.abs_max())};
-  }
-  if (!IsRotary(event)) return {};
-  const TensorPair* positions = nullptr;
-  for (int32_t i = call.first; i < event; ++i) {
-    const TensorPair& input = (*pairs_)[i];
-    if (tree_->event(i).call != number ||
-        tree_->event(i).role != Role::kInput || input.golden == nullptr ||
-        RoundedDigits(input.golden->dtype) != 0) {
-      continue;
-    }
-    if (positions != nullptr) return {};
-    positions = &input;
-  }
-  if (positions == nullptr || !IsMeasured(*positions) ||
-      !HasEqualBytes(*positions) ||
-      result.count % positions->golden->summary.count != 0) {
-    return {};
-  }
-  const double largest = positions->golden->summary.abs_max();
-  if (largest < kAngleMin) return {};
-  const double explained = largest * kFloat32Roundoff;
-  // Most frequencies are low, and the sines of their angles are exact.
-  return {explained, 2 * explained, explained / 4,
-          fmt::format("angles up to {:.6g}", largest)};
 }
 
 }  // namespace msitd::compare

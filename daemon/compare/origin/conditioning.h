@@ -64,11 +64,19 @@ inline constexpr double kSingleErrorMax = 10;
 // results in caches.
 //
 // In all of these cases, the norm and the mean of the tensor must agree as well
-// as those of tensors with independent rounding errors.
+// as those of tensors with independent rounding errors. Where one direction or
+// one number dominates the errors of a row or a position, as in a product whose
+// sums cancel, there is one independent error per row or position.
+//
+// The condition number of a linear layer whose weights were not recorded is
+// unknown. Its errors can show that it is ill-conditioned: see row_sums.h,
+// InputOfNext and ExplainBySums. The caller reads the tensors.
 //
 // In float16 and bfloat16, a tensor may have MeasuredDrift::kGrowthMax times
 // the default bounds if its error is at most so many times that of the tensors
-// that it was computed from: deep networks accumulate rounding errors.
+// that it was computed from: deep networks accumulate rounding errors. For a
+// function that computes a sum or an elementwise product, the error that its
+// inputs can cause is known and may be larger.
 //
 // After an optimizer step, differences in single elements of float32 are
 // accepted: optimizers that divide by the size of the gradient turn the
@@ -103,6 +111,19 @@ class Conditioning {
                                      const predicate::Predicate& bounds,
                                      DType computed_in);
 
+  // Returns the pair with the only floating-point input of an op that differs,
+  // if the next pair is the output of the op, as that of a linear layer, and
+  // the input passes; otherwise nullopt. Must be called after Explain. Also
+  // returns nullopt if Explain has returned a reason, unless that is an error
+  // that ExplainBySums has explained: other layers may then have such errors,
+  // too.
+  std::optional<size_t> InputOfNext() const;
+  // Explains the error of the next pair by the sums of the rows of that input.
+  // `rest` are the metrics of its other errors, which are within the bounds.
+  // Returns the reason; nullopt if the error is too large.
+  std::optional<std::string> ExplainBySums(const RowMetrics& metrics,
+                                           const RowMetrics& rest);
+
  private:
   // The root of an error that began at an earlier token.
   static constexpr int32_t kPast = -2;
@@ -113,6 +134,8 @@ class Conditioning {
     double error = 0;
     double root_error = 0;           // The error of the root's result.
     int32_t root = CallTree::kNone;  // The event of that result, or kPast.
+    int64_t independent = 0;         // See ErrorBound.
+    bool is_by_sums = false;         // ExplainBySums has explained the root.
 
     void Merge(const ExplainedError& other) {
       if (other.error > error) *this = other;
@@ -126,6 +149,9 @@ class Conditioning {
     double largest = 0;  // Bound of scaled_max_abs.
     double channel = 0;  // Bound of the median channel.
     std::string reason = {};
+    // The number of independent errors that the result consists of; 0 if each
+    // element may have its own.
+    int64_t independent = 0;
   };
 
   // Extends explained_ to the pairs that have been added.
@@ -148,6 +174,11 @@ class Conditioning {
   // Returns the error of a sum that follows from the measured errors of its
   // terms; nullopt if one of them is unknown.
   std::optional<double> ErrorOfTerms(int32_t event) const;
+  // Returns the error that a function which computes a sum or an elementwise
+  // product can have because of the measured errors of its inputs, and by its
+  // own roundings; nullopt for other ops, or if some error is unknown.
+  std::optional<double> PropagatedError(int32_t event, DType type) const;
+  std::optional<double> ErrorOfFactors(int32_t event) const;
   ErrorBound BoundOfSum(int32_t event, DType type) const;
   ErrorBound BoundOfProduct(int32_t event, DType type) const;
   ErrorBound BoundOfAngles(int32_t event) const;
@@ -166,6 +197,11 @@ class Conditioning {
   // errors of its sources that it can be accumulated rounding.
   bool IsDrift(int32_t event, DType type, const RowMetrics& metrics,
                const predicate::Predicate& bounds) const;
+  // Returns the number of rows over which a gradient of a parameter was summed.
+  // For state, this is the gradient that it was computed from. Returns 0 for
+  // other tensors, or if the number is not known. A few rows often contribute
+  // most of such a sum, and their errors change its norm.
+  int64_t RowsOfGradient(int32_t event) const;
   // Returns whether an optimizer step may have changed the sources of `event`.
   bool MayFollowStep(int32_t event) const;
   std::string NameOf(const ExplainedError& error) const;
@@ -180,6 +216,8 @@ class Conditioning {
   // The largest explained error among the tensors that the code of each call
   // has received so far. The first entry is for CallTree::kNone.
   std::vector<ExplainedError> scopes_;
+  std::set<int32_t> sums_;       // Events that ExplainBySums has explained.
+  bool may_be_by_sums_ = false;  // See InputOfNext.
   bool may_explain_ = false;
   int32_t rank_ = 0;
   // The largest explained errors of earlier tokens, by rank and input.

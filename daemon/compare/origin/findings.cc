@@ -75,7 +75,8 @@ bool IsNonFiniteOnBothSides(const v1::ComparisonRow& row) {
 }
 
 bool IsAllowedUnmatched(const v1::ComparisonRow& row) {
-  return row.verdict() == v1::SKIPPED && row.has_golden() != row.has_target();
+  return row.verdict() == v1::SKIPPED && !row.not_compared() &&
+         row.has_golden() != row.has_target();
 }
 
 void Findings::Offer(const v1::ComparisonRow& row, const std::string& bytes,

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "daemon/compare/judge/row_metrics.h"
@@ -39,7 +41,9 @@ class MeasuredDrift {
   void Add(std::optional<double> error);
 
   // Returns the largest error of the tensors that `event` was computed from, as
-  // far as they have been added and pass; 0 if there are none.
+  // far as they have been added and pass; 0 if there are none. State that
+  // follows a gradient of its op, such as the accumulated gradient, was
+  // computed from that gradient.
   double ErrorOfSources(int32_t event) const;
 
  private:
@@ -50,6 +54,8 @@ class MeasuredDrift {
   // The largest error that the code of each call has received so far. The first
   // entry is for CallTree::kNone.
   std::vector<double> seen_;
+  // The largest errors of the results of each op's backward pass so far.
+  std::map<std::string_view, double> gradients_;
 };
 
 }  // namespace msitd::compare

@@ -62,6 +62,9 @@ double Ratio(double error, double source) {
 
 void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs,
                               bool may_lack_inputs) {
+  if (rank_.has_value() && !flips_.empty()) {
+    past_flips_.try_emplace(*rank_, first_flip_);
+  }
   pairs_ = &pairs;
   may_lack_inputs_ = may_lack_inputs;
   is_lone_.clear();
@@ -77,6 +80,9 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs,
   computed_in_.clear();
   choices_.clear();
   flips_.clear();
+  flip_scopes_.clear();
+  lone_flips_.clear();
+  flipped_ops_.reset();
   first_backward_ = kNone;
   first_different_ = kNone;
   returned_.clear();
@@ -93,9 +99,8 @@ void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
   const auto next = static_cast<int32_t>(errors_.size());
   const double error = HasCopiesThatDiffer(next) && row.layout_hint().empty()
                            ? std::numeric_limits<double>::infinity()
-                       : IsFlip(next) || IsSelection(next)
-                           ? std::numeric_limits<double>::infinity()
-                           : ErrorOf(row, metrics, shapes_count_);
+                       : IsFlip(next) ? std::numeric_limits<double>::infinity()
+                                      : ErrorOf(row, metrics, shapes_count_);
   errors_.push_back(error);
   rank_ = row.rank();
   noises_.push_back(row.has_golden() && row.has_target() ? Noise() : 0);
@@ -151,6 +156,7 @@ void OriginFinder::Advance() {
   const size_t end = std::min(errors_.size(), tree_->event_count());
   for (size_t i = sources_.size(); i < end; ++i) {
     sources_.push_back(SourceOf(static_cast<int32_t>(i)));
+    lone_flips_.push_back(FlipAroundLone(static_cast<int32_t>(i)));
     NoteChanges(static_cast<int32_t>(i));
     AddToScopes(static_cast<int32_t>(i));
   }
@@ -309,8 +315,9 @@ int32_t OriginFinder::MakerOf(int32_t event, double noise) {
     int32_t maker = kNobody;
     if (IsFlip(i)) {
       maker = i;
-    } else if (IsSelection(i)) {
-      maker = kNotKnown;
+    } else if (const auto flip = FlipBehind(i, makers);
+               flip.has_value() && IsMade(i, noise)) {
+      maker = source.has_others ? kNotKnown : *flip;
     } else if (IsMade(i, noise)) {
       maker = source.is_unknown || IsUndecidedChoice(i) ? kNotKnown : i;
     } else if (errors_[i] > 0 && source.event != kNone) {
@@ -378,6 +385,11 @@ FoundMaker OriginFinder::Describe(int32_t event, int32_t maker) {
     out.set_kind(v1::Maker::NOT_KNOWN);
     out.set_op((*pairs_)[event].golden->key.op);
     out.set_note(WhyNotKnown(event));
+  } else if (maker == kPastFlip) {
+    out.set_kind(v1::Maker::NOT_KNOWN);
+    out.set_op((*pairs_)[event].golden->key.op);
+    out.set_note(
+        fmt::format("choices differ as their scores do: {}", FlipOfLast()));
   } else if (IsDrift(event, maker)) {
     DescribeDrift(event, out);
   } else {
@@ -402,10 +414,6 @@ std::string OriginFinder::WhyNotKnown(int32_t event) const {
   const CallTree::Event& of = tree_->event(event);
   const CallTree::Call& call = tree_->calls()[of.call];
   for (int32_t at = event; at != kNone; at = sources_[at].event) {
-    if (IsSelection(at)) {
-      return "the rows that it was given were selected differently, and the "
-             "scores are nearly equal";
-    }
     if (IsFlip(at)) {
       return "what it is made of differs by choices that differ as their "
              "scores "

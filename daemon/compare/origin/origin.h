@@ -81,9 +81,18 @@ struct FoundMaker {
 //   tensor went through is noise, which has no cause.
 // - Integers are right or wrong, so their errors are infinite. A choice that
 //   its scores explain (SetChoice) is not a cause. If the scores fail, it
-//   follows from them. If they pass, it is a flip, which has no cause.
+//   follows from them. If they pass, it is a flip, which has no cause. The same
+//   applies to rows that code selects by nearly equal scores.
 // - If a tensor has sources that follow from a flip and others that differ, its
 //   cause is unknown.
+// - Code that has received a tensor that follows from a flip may choose
+//   differently as well, so what it makes also follows from the flip. So does
+//   what code makes from its state, such as a cache, after a flip at an earlier
+//   token of the rank.
+// - Calls that only one run makes follow from a flip if the code around them
+//   has flipped or has received a tensor that follows from a flip. An expert
+//   that only one run has selected is such a call. The tensors inside it have
+//   no counterparts, or unrelated ones.
 // - If a choice differs although its sources differ only within the noise, its
 //   cause is unknown, unless its scores prove that it is wrong.
 //
@@ -150,13 +159,19 @@ class OriginFinder {
     kNotKnown,
     kExplained,    // Each run chose by its own scores.
     kUnexplained,  // The scores do not explain the difference.
-    kSelection,    // Rows; unknown whether the scores explain them.
+    kSelection,    // Rows, where the scores are nearly equal.
   };
   void SetChoice(Choice choice, size_t scores);
 
   // Returns a flip that has the same bytes as the next pair in both runs;
   // nullopt if there is none.
   std::optional<size_t> FlipOfNext() const;
+  // Returns the flip because of which only one run has the last pair, in the
+  // form of FlipOfLast; nullopt if there is none.
+  std::optional<std::string> FlipOfLone();
+  // Returns the flip that the last row follows from, such as
+  // `model.gate output/0`. The row must have the origin FLIPPED.
+  std::string FlipOfLast();
   // Declares that the next pair is a copy of a flip that FlipOfNext has
   // returned.
   void SetFollowsFromFlip();
@@ -203,9 +218,11 @@ class OriginFinder {
     bool is_flip = false;
   };
 
-  // Results of MakerOf in place of an event: no cause, and an unknown one.
+  // Results of MakerOf in place of an event: no cause, an unknown one, and a
+  // flip at an earlier token.
   static constexpr int32_t kNobody = -1;
   static constexpr int32_t kNotKnown = -2;
+  static constexpr int32_t kPastFlip = -3;
 
   // Makes the tree of the group if it does not exist yet.
   void PlantTree();
@@ -223,8 +240,21 @@ class OriginFinder {
   // FindOddOps must have been called.
   bool HasPartsByName(std::string_view op) const;
   void FindOddOps();
-  bool IsFlip(int32_t event) const;
-  bool IsSelection(int32_t event) const;
+  // Returns whether a result of MakerOf is a flip.
+  bool IsFlip(int32_t maker) const;
+  // Returns whether code made the tensor, and not an op without parts.
+  bool IsMadeByCode(int32_t event) const;
+  // Returns the flip that the code that made `event` may have chosen by;
+  // nullopt if there is none. `makers` are those of earlier events.
+  std::optional<int32_t> FlipBehind(int32_t event,
+                                    const std::vector<int32_t>& makers) const;
+  // Returns the flip that the code of `call` has made, or that a tensor which
+  // it has received so far follows from; kNobody if there is none.
+  int32_t FlipIn(int32_t call);
+  // Returns FlipIn for the code around the call that contains `event` and that
+  // only the golden run makes; kNobody if both runs make all of these calls.
+  int32_t FlipAroundLone(int32_t event);
+  std::string NameOf(int32_t maker) const;
   // Describes the cause of `event`. `maker` is a result of MakerOf.
   FoundMaker Describe(int32_t event, int32_t maker);
   // See v1.ComparisonRow.roundings.
@@ -288,6 +318,14 @@ class OriginFinder {
   std::vector<double> noises_;              // By pair, so far.
   std::map<int32_t, KnownChoice> choices_;  // By pair.
   std::vector<int32_t> flips_;              // The pairs that are flips.
+  // The last flip in the code of each call.
+  std::map<int32_t, int32_t> flip_scopes_;
+  std::vector<int32_t> lone_flips_;  // By event so far: FlipAroundLone.
+  // Ops whose code has flipped or has received what follows from a flip. Filled
+  // at the first tensor that only the target has.
+  std::optional<std::map<std::string_view, int32_t>> flipped_ops_;
+  std::string first_flip_;                     // The name of the first one.
+  std::map<int32_t, std::string> past_flips_;  // By rank: first_flip_.
   // The first events that differ in the backward pass, and in any op.
   int32_t first_backward_ = CallTree::kNone;
   int32_t first_different_ = CallTree::kNone;

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "daemon/compare/judge/basis.h"
+#include "daemon/compare/match/op_kind.h"
 #include "daemon/compare/origin/origin.h"
 #include "daemon/compare/origin/row_error.h"
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
+#include "protos/base/tensor_key.h"
 
 // The parts of OriginFinder that find further causes, and that handle choices.
 namespace msitd::compare {
@@ -65,14 +70,98 @@ bool OriginFinder::HasCopiesThatDiffer(int32_t event) const {
            !pair.target->assembly->difference.empty()));
 }
 
-bool OriginFinder::IsFlip(int32_t event) const {
-  const auto found = choices_.find(event);
+bool OriginFinder::IsFlip(int32_t maker) const {
+  if (maker == kPastFlip) return true;
+  const auto found = choices_.find(maker);
   return found != choices_.end() && found->second.is_flip;
 }
 
-bool OriginFinder::IsSelection(int32_t event) const {
-  const auto found = choices_.find(event);
-  return found != choices_.end() && found->second.choice == Choice::kSelection;
+bool OriginFinder::IsMadeByCode(int32_t event) const {
+  const CallTree::Event& of = tree_->event(event);
+  const CallTree::Call& call = tree_->calls()[of.call];
+  if (call.is_backward) return false;
+  return of.role == Role::kInput ||
+         (of.role == Role::kOutput && (call.has_parts || !call.has_input));
+}
+
+std::optional<int32_t> OriginFinder::FlipBehind(
+    int32_t event, const std::vector<int32_t>& makers) const {
+  if (lone_flips_[event] != kNobody) return lone_flips_[event];
+  if (!IsMadeByCode(event)) return std::nullopt;
+  const Source& source = sources_[event];
+  if (source.event != CallTree::kNone && IsFlip(makers[source.event])) {
+    return makers[source.event];
+  }
+  const bool has_past = past_flips_.contains(
+      (*pairs_)[static_cast<size_t>(event)].golden->group_number());
+  // The inputs of the model do not depend on the state of the model.
+  const CallTree::Event& of = tree_->event(event);
+  const bool is_of_model = of.role == Role::kInput &&
+                           of.call == tree_->first_call() &&
+                           tree_->calls()[of.call].parent == CallTree::kNone;
+  return has_past && !is_of_model ? std::optional(kPastFlip) : std::nullopt;
+}
+
+int32_t OriginFinder::FlipIn(int32_t call) {
+  const auto own = flip_scopes_.find(call);
+  if (own != flip_scopes_.end()) return own->second;
+  const int32_t worst = ScopeOf(call).worst;
+  if (worst == CallTree::kNone || errors_[worst] == 0) return kNobody;
+  const int32_t maker = MakerOf(worst, noises_[worst]);
+  return IsFlip(maker) ? maker : kNobody;
+}
+
+int32_t OriginFinder::FlipAroundLone(int32_t event) {
+  if (flips_.empty() && past_flips_.empty()) return kNobody;
+  bool is_lone = false;
+  int32_t call = tree_->event(event).call;
+  for (; call != CallTree::kNone; call = tree_->calls()[call].parent) {
+    if (is_lone && tree_->calls()[call].is_matched) break;
+    is_lone = is_lone || !tree_->calls()[call].is_matched;
+  }
+  return is_lone ? FlipIn(call) : kNobody;
+}
+
+std::string OriginFinder::NameOf(int32_t maker) const {
+  if (maker == kPastFlip) {
+    return past_flips_.at(rank_.value_or(0)) + " at an earlier token";
+  }
+  const TensorKey& key = (*pairs_)[static_cast<size_t>(maker)].golden->key;
+  return fmt::format("{} {}/{}", key.op, IoName(key.io), key.index);
+}
+
+std::string OriginFinder::FlipOfLast() {
+  return NameOf(MakerOf(static_cast<int32_t>(errors_.size() - 1), Noise()));
+}
+
+std::optional<std::string> OriginFinder::FlipOfLone() {
+  if (!has_order_ || (flips_.empty() && past_flips_.empty())) {
+    return std::nullopt;
+  }
+  Advance();
+  const auto last = static_cast<int32_t>(errors_.size() - 1);
+  if (static_cast<size_t>(last) < tree_->event_count()) {
+    const int32_t flip = IsFlip(last) ? last : lone_flips_[last];
+    return flip == kNobody ? std::nullopt : std::optional(NameOf(flip));
+  }
+  if (!flipped_ops_.has_value()) {
+    flipped_ops_.emplace();
+    for (size_t i = 0; i < tree_->calls().size(); ++i) {
+      const int32_t flip = FlipIn(static_cast<int32_t>(i));
+      if (flip != kNobody) flipped_ops_->emplace(tree_->calls()[i].op, flip);
+    }
+  }
+  if (flipped_ops_->empty()) return std::nullopt;
+  std::string_view op = (*pairs_)[static_cast<size_t>(last)].target->key.op;
+  // The names of functions do not show by which module they were called.
+  if (IsFunction(op)) return NameOf(flipped_ops_->begin()->second);
+  for (size_t dot = op.rfind('.'); dot != std::string_view::npos;
+       dot = op.rfind('.')) {
+    op = op.substr(0, dot);
+    const auto found = flipped_ops_->find(op);
+    if (found != flipped_ops_->end()) return NameOf(found->second);
+  }
+  return std::nullopt;
 }
 
 bool OriginFinder::HasFloatInput(int32_t event) const {
@@ -111,8 +200,11 @@ bool OriginFinder::IsUndecidedChoice(int32_t event) const {
 void OriginFinder::SetChoice(Choice choice, size_t scores) {
   const auto next = static_cast<int32_t>(errors_.size());
   choices_[next] = {choice, static_cast<int32_t>(scores),
-                    choice == Choice::kExplained && HasPassed(scores)};
-  if (IsFlip(next)) flips_.push_back(next);
+                    choice != Choice::kUnexplained && HasPassed(scores)};
+  if (!IsFlip(next)) return;
+  flip_scopes_[tree_->calls()[tree_->event(next).call].parent] = next;
+  if (flips_.empty()) first_flip_ = NameOf(next);
+  flips_.push_back(next);
 }
 
 std::vector<OriginFinder::Selection> OriginFinder::SelectionsOfNext() {
@@ -124,9 +216,15 @@ std::vector<OriginFinder::Selection> OriginFinder::SelectionsOfNext() {
   const TensorPair& selected = (*pairs_)[next];
   const int32_t scope = tree_->calls()[tree_->event(next).call].parent;
   if (tree_->event(next).role != Role::kInput || scope == CallTree::kNone ||
-      selected.golden->shape.empty() || selected.target->shape.empty()) {
+      selected.golden->shape.empty()) {
     return out;
   }
+  // If only the golden run made the call, the target run selected no rows.
+  const auto is_like = [](const LogicalTensor* some, const LogicalTensor& all) {
+    return some == nullptr ||
+           (!some->shape.empty() && some->shape.back() == all.shape.back() &&
+            some->dtype == all.dtype);
+  };
   const auto rows_of = [this](int32_t event) -> uint64_t {
     const TensorPair& pair = (*pairs_)[event];
     if (pair.target == nullptr || pair.golden->shape.empty() ||
@@ -149,11 +247,8 @@ std::vector<OriginFinder::Selection> OriginFinder::SelectionsOfNext() {
   for (int32_t i = tree_->calls()[scope].first; i < next && !from; ++i) {
     const TensorPair& pair = (*pairs_)[i];
     if (tree_->event(i).call == scope && tree_->event(i).role == Role::kInput &&
-        rows_of(i) > 1 &&
-        pair.golden->shape.back() == selected.golden->shape.back() &&
-        pair.target->shape.back() == selected.target->shape.back() &&
-        pair.golden->dtype == selected.golden->dtype &&
-        pair.target->dtype == selected.target->dtype) {
+        rows_of(i) > 0 && is_like(selected.golden, *pair.golden) &&
+        is_like(selected.target, *pair.target)) {
       from = i;
     }
   }

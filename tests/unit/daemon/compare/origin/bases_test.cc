@@ -299,6 +299,37 @@ TEST_F(BasesTest, RulesOfTheUserAskWhatTheyAsk) {
   EXPECT_THAT(ReasonOf("root"), Not(HasSubstr("judged as")));
 }
 
+// Code that has received equal tensors only can have read a difference from its
+// cache.
+TEST_F(BasesTest, CodeReadsRoundedTensorsFromItsState) {
+  for (const bool has_cache : {false, true}) {
+    const std::string name = has_cache ? " cached" : " exact";
+    RunRecorder golden(store_, "g" + name);
+    RunRecorder target(store_, "t" + name);
+    plan_.golden_run = "g" + name;
+    plan_.target_run = "t" + name;
+    for (const bool is_target : {false, true}) {
+      RunRecorder& run = is_target ? target : golden;
+      const float past = is_target && has_cache ? 0.01F : 0;
+      run.Record(Tensor({"m.key", Io::kOutput, 3, 0, kNarrow, kNarrow}, kNarrow,
+                        past));
+      for (const Moment& step :
+           {Moment{"m", Io::kInput, 5}, Moment{"m.cat", Io::kInput, 6, 0.001F},
+            Moment{"m", Io::kOutput, 7}}) {
+        RecordedTensor tensor = Tensor(step, kWide, is_target ? step.error : 0);
+        tensor.token = 1;
+        run.Record(tensor);
+      }
+    }
+    Compare({});
+    EXPECT_EQ(VerdictOf("m.cat>"), has_cache ? v1::PASS : v1::FAIL);
+    if (has_cache) {
+      EXPECT_EQ(ReasonOf("m.cat>"),
+                "judged as bfloat16: computed from an earlier token");
+    }
+  }
+}
+
 TEST_F(BasesTest, ChosenIntegersStayExact) {
   for (RunRecorder* const run : {&golden_, &target_}) {
     run->Record(Tensor({"scores", Io::kOutput, 1, 0, kNarrow, kNarrow}, kNarrow,

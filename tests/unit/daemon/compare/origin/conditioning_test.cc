@@ -337,6 +337,125 @@ TEST_F(DriftTest, AWrongScaleIsNoDrift) {
   EXPECT_EQ(CompareLayer(0.045F, 0, 1.06F).verdict(), v1::FAIL);
 }
 
+// A factor of 1 selects the elements with errors, and a factor of 0 the others.
+class FactorTest : public DriftTest {
+ protected:
+  v1::ComparisonRow CompareProduct(std::string_view op) {
+    Floats32 golden;
+    Floats32 target;
+    Floats32 factors;
+    Floats32 product;
+    Floats32 other;
+    for (int i = 0; i < 4096; ++i) {
+      const bool is_kept = i % 16 == 0;
+      const float noise = i % 32 == 0 ? 0.09375F : -0.09375F;
+      golden.push_back(static_cast<float>(i % 5 - 2));
+      target.push_back(golden.back() + (is_kept ? noise : 0));
+      factors.push_back(is_kept ? 1 : 0.0625F);
+      product.push_back(golden.back() * factors.back());
+      other.push_back(target.back() * factors.back());
+    }
+    RecordNarrow("root", golden, golden, Io::kInput);
+    RecordNarrow(op, golden, target, Io::kInput);
+    Record(Bfloats(std::string(op), factors), Bfloats(std::string(op), factors),
+           Io::kInput, "1");
+    RecordNarrow(op, product, other, Io::kOutput);
+    return Compare();
+  }
+};
+
+TEST_F(FactorTest, ErrorsOfFactorsCanBeThoseOfTheLargeElements) {
+  const v1::ComparisonRow row = CompareProduct("Tensor.__mul__");
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_THAT(row.reason(), HasSubstr("accumulated error"));
+}
+
+TEST_F(FactorTest, OtherOpsHaveNoFactors) {
+  EXPECT_EQ(CompareProduct("Tensor.other").verdict(), v1::FAIL);
+}
+
+TEST_F(DriftTest, AccumulatedGradientHasTheErrorOfItsGradient) {
+  RecordNoisy("op", 1, 0.045F, 1, Io::kGradOutput);
+  RecordNoisy("op", 2, 0.06F, 1, Io::kGradWeight);
+  RecordNoisy("op", 3, 0.06F, 1, Io::kState);
+  const v1::ComparisonRow row = Compare();
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_THAT(row.reason(),
+              HasSubstr("accumulated error 0.059: computed from "));
+}
+
+TEST_F(DriftTest, StateWithoutAGradientFails) {
+  RecordNoisy("other", 2, 0.045F, 1, Io::kGradWeight);
+  RecordNoisy("op", 2, 0.06F, 1, Io::kState);
+  EXPECT_EQ(Compare().verdict(), v1::FAIL);
+}
+
+// A linear layer whose weights were not recorded. Their common part is 64. The
+// rows of the input add up to 0, except for a rounding error of at most `noise`
+// in one element. `fault` is another error of the outputs.
+class RowSumTest : public ConditioningTest {
+ protected:
+  v1::ComparisonRow CompareRows(int rows, float noise, float fault,
+                                int64_t token = 0) {
+    Floats32 input;
+    Floats32 other_input;
+    Floats32 output;
+    Floats32 other_output;
+    for (int i = 0; i < rows; ++i) {
+      const float error = noise * static_cast<float>(i % 3 - 1);
+      for (const float x : {1.0F, -1.0F, 2.0F, -2.0F}) {
+        input.push_back(x);
+        other_input.push_back(x + (x == 1 ? error : 0));
+      }
+      for (int k = 0; k < 4; ++k) {
+        output.push_back(static_cast<float>((i + k) % 5 - 2));
+        other_output.push_back(output.back() + 64 * error +
+                               (k % 2 == 0 ? fault : -fault));
+      }
+    }
+    const auto shaped = [&](const Floats32& values) {
+      RecordedTensor out = Bfloats("root.fc", values);
+      out.shape = {rows, 4};
+      return out;
+    };
+    Record(shaped(input), shaped(other_input), Io::kInput, "0", token);
+    Record(shaped(output), shaped(other_output), Io::kOutput, "0", token);
+    return Compare();
+  }
+};
+
+TEST_F(RowSumTest, ErrorsThatFollowFromTheSumsOfRowsAreExplained) {
+  const v1::ComparisonRow row = CompareRows(16, 0x1p-7F, 0);
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_TRUE(row.explained());
+  EXPECT_THAT(row.reason(), HasSubstr("ill-conditioned: the rows of the input "
+                                      "cancel; its error follows from their "
+                                      "sums, except for "));
+}
+
+TEST_F(RowSumTest, AFaultOfTheSameSizeIsNot) {
+  EXPECT_EQ(CompareRows(16, 0x1p-7F, 0.25F).verdict(), v1::FAIL);
+}
+
+TEST_F(RowSumTest, EqualInputsExplainNothing) {
+  EXPECT_EQ(CompareRows(16, 0, 0.25F).verdict(), v1::FAIL);
+}
+
+TEST_F(RowSumTest, AFewRowsShowNothing) {
+  EXPECT_EQ(CompareRows(6, 0x1p-7F, 0).verdict(), v1::FAIL);
+}
+
+TEST_F(RowSumTest, ALaterTokenHasTheWeightsOfTheFirst) {
+  CompareRows(16, 0x1p-7F, 0);
+  const v1::ComparisonRow row = CompareRows(3, 0x1p-7F, 0, 1);
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+}
+
+TEST_F(RowSumTest, ALaterTokenMayHaveAFault) {
+  CompareRows(16, 0x1p-7F, 0);
+  EXPECT_EQ(CompareRows(3, 0x1p-7F, 0.25F, 1).verdict(), v1::FAIL);
+}
+
 // The bounds of float32 are not close to its rounding errors.
 TEST_F(DriftTest, WideTypesHaveNoDrift) {
   Floats32 golden(4096, 1);

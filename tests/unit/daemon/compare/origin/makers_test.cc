@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Tests of the makers that a comparison names, and of its statements about
 // choices and copies.
@@ -306,12 +307,77 @@ TEST_P(MakersTest, ChoiceOfEachRunByItsOwnScoresIsAFlip) {
             "1 of 2 choices differ as their scores do, topk input/0: each run "
             "chose by its own");
   EXPECT_EQ(comparison.flipped_count(), 1);
-  EXPECT_EQ(rows_[3].origin(), v1::FLIPPED);
-  EXPECT_EQ(rows_[4].origin(), v1::FLIPPED);
+  for (const size_t i : {3, 4}) {
+    EXPECT_EQ(rows_[i].origin(), v1::FLIPPED);
+    EXPECT_EQ(rows_[i].verdict(), v1::SKIPPED);
+    EXPECT_TRUE(rows_[i].not_compared());
+    EXPECT_FALSE(rows_[i].has_roundings());
+    EXPECT_FALSE(rows_[i].has_amplification());
+    EXPECT_THAT(rows_[i].reason(),
+                StartsWith("not decided, because it follows from choices that "
+                           "differ as their scores do, topk output/0: nl2 = "));
+  }
+  EXPECT_TRUE(comparison.makers().empty());
+  EXPECT_FALSE(comparison.has_first_divergence());
+  EXPECT_FALSE(comparison.has_first_origin());
+}
+
+TEST_P(MakersTest, RulesDecideWhatFollowsFromAFlip) {
+  plan_.policy =
+      *Policy::Create(std::vector<PolicyRule>{{"expert", "nl2 <= 1e-2"}});
+  RecordRouter(golden_, {1, 1.000001F, 0}, 1);
+  RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(rows_[3].verdict(), v1::FAIL);
   ASSERT_THAT(OpsOf(comparison), ElementsAre("FLIP topk"));
   EXPECT_EQ(comparison.makers(0).row().row(), 2);
   EXPECT_EQ(comparison.makers(0).row().reason(), rows_[2].reason());
-  EXPECT_FALSE(comparison.has_first_origin());
+}
+
+// An op can be wrong even if its inputs follow from a flip.
+TEST_P(MakersTest, OpAfterAFlipIsJudgedByItsInputs) {
+  RecordRouter(golden_, {1, 1.000001F, 0}, 1);
+  RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    for (const Step& step : std::vector<Step>{{">block", 7, 0.5F},
+                                              {"block", 8, 0.5F},
+                                              {">last", 9, 0.5F},
+                                              {"last", 3, 90}}) {
+      run.Record(Tensor(step, is_target));
+    }
+  }
+  const v1::Comparison comparison = Compare();
+  for (const size_t i : {5, 6, 7}) {
+    EXPECT_EQ(rows_[i].verdict(), v1::SKIPPED) << i;
+  }
+  EXPECT_EQ(rows_[8].verdict(), v1::FAIL);
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP last"));
+}
+
+TEST_P(MakersTest, CodeMayKeepWhatFollowsFromAFlipForLaterTokens) {
+  RecordRouter(golden_, {1, 1.000001F, 0}, 1);
+  RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
+  for (const bool is_target : {false, true}) {
+    for (const Step& step : std::vector<Step>{{">m", 7},
+                                              {">m.attention", 8, 1},
+                                              {"m.attention", 9, 1},
+                                              {">m.op", 10},
+                                              {"m.op", 11, 2},
+                                              {"m", 12, 2}}) {
+      RecordedTensor tensor = Tensor(step, is_target);
+      tensor.token = 1;
+      (is_target ? target_ : golden_).Record(tensor);
+    }
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(rows_[6].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows_[6].reason(),
+              HasSubstr("scores do, topk output/0 at an earlier token: nl2"));
+  EXPECT_EQ(rows_[7].verdict(), v1::SKIPPED);
+  // An op whose inputs are equal keeps nothing.
+  EXPECT_EQ(rows_[9].verdict(), v1::FAIL);
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP m.op"));
 }
 
 TEST_P(MakersTest, OnlyCopiesOfFlipsPassWithThem) {
@@ -333,7 +399,9 @@ TEST_P(MakersTest, OnlyCopiesOfFlipsPassWithThem) {
   EXPECT_EQ(rows_[2].reason(),
             "follows from choices that differ as their scores do: topk "
             "output/0");
-  for (const size_t i : {3, 4, 6}) EXPECT_EQ(rows_[i].verdict(), v1::FAIL) << i;
+  EXPECT_EQ(rows_[3].verdict(), v1::SKIPPED);
+  EXPECT_EQ(rows_[4].verdict(), v1::FAIL);
+  EXPECT_EQ(rows_[6].verdict(), v1::FAIL);
   EXPECT_EQ(rows_[3].origin(), v1::FLIPPED);
   EXPECT_EQ(rows_[6].origin(), v1::UNKNOWN_INPUTS);
 }
@@ -396,7 +464,7 @@ TEST_P(MakersTest, CopiesOfChoicesStayFailed) {
 
 // A block passes some rows of its input to an expert, selected by the scores of
 // a gate.
-TEST_P(MakersTest, RowsSelectedByNearScoresAreNotKnownToBeAFault) {
+TEST_P(MakersTest, RowsSelectedByNearScoresAreNotDecided) {
   for (const float gap : {1e-5F, 0.5F, 0.0F}) {
     const std::string name = gap == 0     ? " equal"
                              : gap < 0.1F ? " near"
@@ -420,20 +488,70 @@ TEST_P(MakersTest, RowsSelectedByNearScoresAreNotKnownToBeAFault) {
              is_target ? std::vector<float>{1, 7} : std::vector<float>{1}));
     }
     const v1::Comparison comparison = Compare();
-    EXPECT_EQ(rows_[3].verdict(), v1::FAIL);
     EXPECT_EQ(rows_[3].flipped_element_count(), 0);
     if (gap == 1e-5F) {
-      ASSERT_THAT(OpsOf(comparison), ElementsAre("NOT_KNOWN block.expert"));
-      EXPECT_EQ(comparison.makers(0).note(),
-                "the rows that it was given were selected differently, and the "
-                "scores are nearly equal");
+      EXPECT_TRUE(comparison.makers().empty());
+      for (const size_t i : {3, 4}) {
+        EXPECT_EQ(rows_[i].verdict(), v1::SKIPPED);
+        EXPECT_EQ(rows_[i].origin(), v1::FLIPPED);
+        EXPECT_TRUE(rows_[i].not_compared());
+      }
       EXPECT_THAT(
           rows_[3].reason(),
           HasSubstr("; 1 row of block input/0 selected in one run only, where "
                     "the scores, block.gate output/0, are nearly equal"));
-      EXPECT_EQ(rows_[4].origin(), v1::UNKNOWN_INPUTS);
+      EXPECT_THAT(rows_[4].reason(),
+                  StartsWith("not decided, because it follows from choices "
+                             "that differ as their scores do, block.expert "
+                             "input/0: shape: "));
     } else {
+      EXPECT_EQ(rows_[3].verdict(), v1::FAIL);
       EXPECT_THAT(OpsOf(comparison), ElementsAre("OWN_CODE block"));
+    }
+  }
+}
+
+// Each run passes its only row to another expert.
+TEST_P(MakersTest, ExpertsOfOneRunFollowFromNearScores) {
+  for (const float gap : {1e-5F, 0.5F}) {
+    const std::string name = gap < 0.1F ? " near" : " far";
+    RunRecorder golden(store_, "g" + name);
+    RunRecorder target(store_, "t" + name);
+    plan_.golden_run = "g" + name;
+    plan_.target_run = "t" + name;
+    for (const bool is_target : {false, true}) {
+      RunRecorder& run = is_target ? target : golden;
+      const float noise = is_target ? 1e-5F : 0;
+      const std::vector<float> row = {4, 5 + noise, 6};
+      const std::string expert = is_target ? "block.e1" : "block.e0";
+      run.Record(Of("block", Io::kInput, "0", {1, 3}, row));
+      run.Record(Of("block.gate", Io::kInput, "0", {1, 3}, row));
+      run.Record(
+          Of("block.gate", Io::kOutput, "0", {1, 2}, {1 + noise, 1 + gap / 2}));
+      run.Record(Of(expert, Io::kInput, "0", {1, 3}, row));
+      run.Record(Of(expert + ".w", Io::kOutput, "0", {1, 2}, {7, 8}));
+      run.Record(Of(expert, Io::kOutput, "0", {1, 3}, {1, 2, 3}));
+      const float result = is_target ? 9 : 2;
+      run.Record(Of("block", Io::kOutput, "0", {1, 3}, {1, result, 3}));
+    }
+    const v1::Comparison comparison = Compare();
+    ASSERT_EQ(rows_.size(), 10u);
+    if (gap > 0.1F) {
+      EXPECT_EQ(comparison.unmatched_count(), 6);
+      EXPECT_EQ(comparison.fail_count(), 1);
+      continue;
+    }
+    EXPECT_EQ(comparison.not_compared_count(), 7);
+    EXPECT_EQ(comparison.allowed_unmatched_count(), 0);
+    EXPECT_TRUE(comparison.makers().empty());
+    for (const v1::ComparisonRow& row : rows_) {
+      if (row.verdict() == v1::PASS) continue;
+      EXPECT_EQ(row.verdict(), v1::SKIPPED);
+      EXPECT_EQ(row.origin(), v1::FLIPPED);
+      EXPECT_THAT(row.reason(),
+                  StartsWith("not decided, because it follows from choices "
+                             "that differ as their scores do, block.e0 "
+                             "input/0: "));
     }
   }
 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/compare/job/choice_reader.h"
+#include "daemon/compare/judge/row_metrics.h"
+#include "daemon/compare/match/tensor_group.h"
+#include "daemon/compare/work_observer.h"
+
+namespace msitd::compare {
+
+// The remaining amount of data that may be read for the row sums of a group.
+// Errors beyond these limits are not explained.
+struct RowSumBudget {
+  int pairs = 64;
+  uint64_t bytes = uint64_t{64} << 20;  // The total of both runs.
+};
+
+// Results with more channels are not read.
+inline constexpr uint64_t kSlopesMax = uint64_t{1} << 17;
+
+// Returns whether the rows of `input` and `output` correspond: the shapes
+// differ at most in the last dimension.
+bool HasRowsOf(const TensorPair& input, const TensorPair& output);
+
+// Reads the input and the output of an op, and returns `metrics`, the metrics
+// of the output, without the part of its error that follows from the sums of
+// the input rows (row_sums.h).
+//
+// If there are too few rows to fit the slopes, uses `slopes`, which are those
+// that the op had at an earlier token. Otherwise replaces `slopes`. An op that
+// receives values of a wider type than its output rounds them to the type of
+// the output first.
+//
+// Errors: FAILED_PRECONDITION if a type is not a float of 16 bits or more, or
+// if there are too few rows and no slopes; RESOURCE_EXHAUSTED if the tensors
+// exceed the budget or kSlopesMax; CANCELLED if the observer returns it; those
+// of StoredSource and TensorStream.
+absl::StatusOr<RowMetrics> ReadWithoutRowSums(
+    const TensorPair& input, const TensorPair& output,
+    const RowMetrics& metrics, const PairRuns& runs, RowSumBudget& budget,
+    std::vector<double>& slopes, WorkObserver& observer);
+
+}  // namespace msitd::compare
