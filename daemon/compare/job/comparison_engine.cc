@@ -16,6 +16,7 @@
 #include "daemon/compare/job/run_identity.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
+#include "daemon/compare/origin/bases.h"
 #include "protos/base/check.h"
 #include "protos/base/order_label.h"
 #include "protos/status/status.h"
@@ -371,7 +372,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
                     "and the matching does not allow to compare them in parts; "
                     "narrow the filter by op",
                     group.too_large_run, kGroupTensorsMax));
-    return EmitRow(RowMetrics(), nullptr, row);
+    return EmitRow(RowMetrics(), nullptr, "", row);
   }
   const auto lacks = [](const RunLosses& losses) {
     return losses != RunLosses();
@@ -429,28 +430,22 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
       }
     }
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
-    RowMetrics metrics;
-    proven_metrics_.reset();
-    difference_.clear();
-    is_by_basis_ = plan.verification.is_by_basis;
-    if (plan.is_measured()) {
-      MSITD_RETURN_IF_ERROR(Measure(group, plan, row_, metrics));
-    } else {
-      Judge(pair, plan, row_, metrics);
-    }
+    MSITD_ASSIGN_OR_RETURN(const Judgment judgment, Judge(group, plan, row_));
+    AddBounds(plan, judgment);
     row_.set_unread(plan.is_unread);
     JudgeCopies(pair, row_);
-    MSITD_RETURN_IF_ERROR(JudgeChoice(group, i, plan, metrics, row_));
-    const bool has_equal_values = HasEqualValues(row_, metrics);
-    JudgeModelInput(group, i, plan.verification, has_equal_values, row_);
-    if (is_by_basis_) AddBasis(group, plan.basis, row_);
+    MSITD_RETURN_IF_ERROR(JudgeChoice(group, i, plan, judgment.metrics, row_));
+    const bool has_equal_values = HasEqualValues(row_, judgment.metrics);
+    JudgeModelInput(group, i, plan.verification, judgment.difference,
+                    has_equal_values, row_);
+    if (judgment.is_by_basis) AddBasis(group, plan.basis, row_);
     AddRemarks(pair, row_);
     AddTargetCall(pair, row_);
     if (row_.verdict() == v1::UNMATCHED) {
       MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, group.rank, row_));
       absent_->Explain(pair, group.rank, row_);
     }
-    JudgeOrigin(group, plan.basis, metrics);
+    JudgeOrigin(group, plan.basis, judgment);
     const bool is_flipped = JudgeFlipped(pair, plan);
     // A row that is skipped on request lacks a side.
     row_.set_not_compared(is_flipped ||
@@ -458,14 +453,17 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
                            pair.golden != nullptr && pair.target != nullptr));
     if (row_.verdict() == v1::UNMATCHED) AddToHints(pair);
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
-    Watch(metrics, row_);
+    Watch(judgment.metrics, row_);
     row_numbers_.push_back(row_count_);
     if (is_partial) {
       early->emplace(std::move(name), EarlyRow{row_.verdict(), row_count_});
     }
-    has_other_integers_ =
-        HasOtherIntegers(group, i, plan.verification, row_, has_equal_values);
-    MSITD_RETURN_IF_ERROR(EmitRow(metrics, &group, row_));
+    const bool has_other_inputs =
+        HasOtherIntegers(group, i, plan.verification, judgment.difference, row_,
+                         has_equal_values);
+    MSITD_RETURN_IF_ERROR(EmitRow(
+        judgment.metrics, &group,
+        has_other_inputs ? DifferenceOf(row_, judgment.difference) : "", row_));
   }
   return absl::OkStatus();
 }
@@ -481,11 +479,10 @@ void ComparisonEngine::AddToHints(const TensorPair& pair) {
 
 void ComparisonEngine::JudgeOrigin(const TensorGroup& group,
                                    const PairBasis& basis,
-                                   const RowMetrics& metrics) {
-  AddToConditioning(group.pairs[row_numbers_.size()], basis, metrics);
+                                   const Judgment& judgment) {
+  AddToConditioning(group.pairs[row_numbers_.size()], basis, judgment.metrics);
   if (group.window == 0) {
-    origins_.Judge(proven_metrics_.value_or(metrics), basis.basis.computed_in,
-                   row_);
+    origins_.Judge(judgment.judged(), basis.basis.computed_in, row_);
     return;
   }
   // The tensors of earlier windows are no longer in memory.
@@ -516,6 +513,7 @@ void ComparisonEngine::Watch(const RowMetrics& metrics,
 
 absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
                                        const TensorGroup* group,
+                                       const std::string& input_difference,
                                        v1::ComparisonRow& row) {
   row.set_row(row_count_++);
   if (metrics != last_metrics_) {
@@ -532,8 +530,8 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
   row.SerializeWithCachedSizesToArray(
       reinterpret_cast<uint8_t*>(bytes.data() + metrics_bytes));
   findings_.AddRow(row, bytes, HasEqualValues(row, metrics));
-  if (std::exchange(has_other_integers_, false)) {
-    findings_.SetInputDifference(row, bytes, DifferenceOf(row));
+  if (!input_difference.empty()) {
+    findings_.SetInputDifference(row, bytes, input_difference);
   }
   if (group != nullptr && row.verdict() == v1::FAIL) {
     FindMaker(*group, row, bytes);

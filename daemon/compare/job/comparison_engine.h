@@ -20,9 +20,10 @@
 #include "daemon/compare/job/choice_reader.h"
 #include "daemon/compare/job/comparison_observer.h"
 #include "daemon/compare/job/mapping_loader.h"
-#include "daemon/compare/job/pair_plan.h"
 #include "daemon/compare/job/row_sum_reader.h"
 #include "daemon/compare/judge/idle_rules.h"
+#include "daemon/compare/judge/pair_judge.h"
+#include "daemon/compare/judge/pair_plan.h"
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/judge/required_tolerances.h"
 #include "daemon/compare/judge/row_metrics.h"
@@ -237,42 +238,24 @@ class ComparisonEngine {
   bool WaitsForCalls(const GroupKey& key, const TensorPair& pair) const;
   // Returns a key that identifies a golden tensor within its group.
   static std::string EarlyName(const LogicalTensor& golden);
-  // Judges a tensor that exists in only one run.
-  void JudgeAlone(const TensorPair& pair, v1::ComparisonRow& row) const;
-  // Judges a pair without reading it.
-  void Judge(const TensorPair& pair, const PairPlan& plan,
-             v1::ComparisonRow& row, RowMetrics& metrics);
-  // Judges a pair by the summaries of both sides. The row is skipped if they do
-  // not prove a failure.
-  void JudgeBySummaries(const TensorPair& pair,
-                        const Verification& verification,
-                        v1::ComparisonRow& row);
-  // Judges a pair if at least one side is statistics.
-  void JudgeByStatistics(const TensorPair& pair, const PairPlan& plan,
-                         v1::ComparisonRow& row, RowMetrics& metrics);
-  // Fails the row if shards that should be equal copies differ. This overrides
-  // any other verdict, and also applies to tensors without a counterpart.
-  static void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
-  // True if the default policy treats both sides of a measured pair as equal
-  // masks.
-  static bool IsEqualMask(const TensorPair& pair, const PairPlan& plan,
-                          const RowMetrics& metrics);
+  // Judges the next pair of the group, by its next measurement if it has one.
+  //
+  // Errors: CANCELLED; SOURCE_FAILED, after which a run can no longer be read.
+  // Any other error of the measurement becomes a verdict.
+  absl::StatusOr<Judgment> Judge(const TensorGroup& group, const PairPlan& plan,
+                                 v1::ComparisonRow& row);
+  // Adds what the row was compared with to `required_tolerances_`.
+  void AddBounds(const PairPlan& plan, const Judgment& judgment);
+  // Returns the reason to pass the next pair of the group although it violates
+  // the default bounds: ill-conditioned ops explain its error. Otherwise
+  // nullopt.
+  std::optional<std::string> Excuse(const TensorGroup& group,
+                                    const PairPlan& plan,
+                                    const RowMetrics& metrics);
   // Adds the type by which a pair was judged to the reason, if it is not the
   // type of the pair itself.
   static void AddBasis(const TensorGroup& group, const PairBasis& basis,
                        v1::ComparisonRow& row);
-  // Adds remarks on how shards were combined to a row that passes.
-  static void AddRemarks(const TensorPair& pair, v1::ComparisonRow& row);
-  // Sets `proven_metrics_` if the summaries of the whole tensors prove that the
-  // predicate does not hold. Used for pairs whose bytes are not all known.
-  // `known` has the metrics that are known without summaries.
-  void ProveBySummaries(const TensorPair& pair,
-                        const Verification& verification,
-                        const RowMetrics& known);
-  // Passes a row that violates the default policy if ill-conditioned ops
-  // explain its error. Returns true if they do.
-  bool IsExplained(const TensorGroup& group, const PairPlan& plan,
-                   const RowMetrics& metrics, v1::ComparisonRow& row);
   // Returns the reason why the next pair of the group passes if its error
   // follows from the sums of the rows of its input; otherwise nullopt.
   std::optional<std::string> ExplainByRowSums(const TensorGroup& group,
@@ -281,32 +264,32 @@ class ComparisonEngine {
   // Adds the pair of `row_`, which must have its verdict, to `conditioning_`.
   void AddToConditioning(const TensorPair& pair, const PairBasis& basis,
                          const RowMetrics& metrics);
-  // Judges the next pair of the group by its next measurement.
-  //
-  // Errors: CANCELLED; SOURCE_FAILED, after which a run can no longer be read.
-  // Any other error of the measurement becomes a verdict.
-  absl::Status Measure(const TensorGroup& group, const PairPlan& plan,
-                       v1::ComparisonRow& row, RowMetrics& metrics);
   // Numbers the row and passes it to the findings and the observer. `group` is
-  // null if the row does not belong to a pair.
+  // null if the row does not belong to a pair. `input_difference` describes
+  // integers that the model was given and that differ; otherwise empty.
   absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
+                       const std::string& input_difference,
                        v1::ComparisonRow& row);
   // True if no element of the pair differs, as far as its elements were
   // compared.
   static bool HasEqualValues(const v1::ComparisonRow& row,
                              const RowMetrics& metrics);
-  // Describes in a few words how the integers of a row differ.
-  std::string DifferenceOf(const v1::ComparisonRow& row) const;
+  // Describes in a few words how the integers of a row differ. `difference` is
+  // that of its Judgment.
+  static std::string DifferenceOf(const v1::ComparisonRow& row,
+                                  const std::string& difference);
   // True if the row is for integers that the model receives as input and that
   // differ. False if the row passes by a rule that names the op. The row must
   // have its verdict.
   bool HasOtherIntegers(const TensorGroup& group, size_t pair,
                         const Verification& verification,
+                        const std::string& difference,
                         const v1::ComparisonRow& row, bool has_equal_values);
   // Fails a row for which HasOtherIntegers is true, even if it is within its
   // tolerance.
   void JudgeModelInput(const TensorGroup& group, size_t pair,
-                       const Verification& verification, bool has_equal_values,
+                       const Verification& verification,
+                       const std::string& difference, bool has_equal_values,
                        v1::ComparisonRow& row);
   // Determines whether different integers were chosen by scores, as by top-k.
   // By default, the row passes if the scores explain the choices and pass
@@ -334,7 +317,7 @@ class ComparisonEngine {
   bool IsByDefault(const TensorPair& pair, const PairPlan& plan) const;
   // Sets the origin of `row_`, which is the row of the next pair of the group.
   void JudgeOrigin(const TensorGroup& group, const PairBasis& basis,
-                   const RowMetrics& metrics);
+                   const Judgment& judgment);
   // True if the filter may exclude ops that the code of a cause calls, or the
   // results of these ops. `row` is the tensor that the cause produced.
   bool HidesPartsOf(const v1::Maker& maker, const TensorKey& row) const;
@@ -367,21 +350,13 @@ class ComparisonEngine {
   std::vector<int64_t> row_numbers_;
   // By pair: reasons of rows that may be shown as causes.
   std::map<size_t, std::string> reasons_;
-  // If summaries prove that the current row fails: its metrics, as far as they
-  // are proven. Otherwise nullopt.
-  std::optional<RowMetrics> proven_metrics_;
-  // See Verification::is_by_basis.
-  bool is_by_basis_ = false;
-  // The largest difference between integers of the current row, in words.
-  std::string difference_;
   ChoiceBudget choice_budget_;   // For the current group.
   RowSumBudget row_sum_budget_;  // For the current group.
   // The slopes of errors by row sums, by rank, op, call and index.
   std::map<std::tuple<int32_t, std::string, int32_t, std::string>,
            std::vector<double>>
       slopes_;
-  size_t slope_count_ = 0;           // The total of all ops.
-  bool has_other_integers_ = false;  // See HasOtherIntegers.
+  size_t slope_count_ = 0;  // The total of all ops.
   bool waits_ = false;
   bool is_counted_ = false;
   RunMark golden_mark_;

@@ -126,16 +126,7 @@ absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
     const absl::StatusOr<PairMeasurement> measurement = measurer_->Next();
     if (absl::IsCancelled(measurement.status())) return measurement.status();
     if (measurement.ok()) {
-      metrics = ToRowMetrics(
-          measurement->metrics,
-          measurement->golden_summary.value_or(pair.golden->summary));
-      // Select the same metrics as Measure.
-      if (IsEqualMask(pair, plan, metrics)) {
-        metrics = RowMetrics();
-      } else if (measurement->open.has_value()) {
-        metrics =
-            ToRowMetrics(measurement->open->metrics, measurement->open->golden);
-      }
+      metrics = DecisiveMetrics(pair, plan, *measurement);
     }
   }
   DescribePair(pair, plan_.golden_run, plan_.target_run, row_);

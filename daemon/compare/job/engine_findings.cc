@@ -123,8 +123,9 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
   }
 }
 
-std::string ComparisonEngine::DifferenceOf(const v1::ComparisonRow& row) const {
-  if (!difference_.empty()) return difference_;
+std::string ComparisonEngine::DifferenceOf(const v1::ComparisonRow& row,
+                                           const std::string& difference) {
+  if (!difference.empty()) return difference;
   return row.verdict() == v1::FAIL
              ? row.reason().substr(0, row.reason().find(';'))
              : "other bytes";
@@ -132,6 +133,7 @@ std::string ComparisonEngine::DifferenceOf(const v1::ComparisonRow& row) const {
 
 bool ComparisonEngine::HasOtherIntegers(const TensorGroup& group, size_t pair,
                                         const Verification& verification,
+                                        const std::string& difference,
                                         const v1::ComparisonRow& row,
                                         bool has_equal_values) {
   // A rule that names the op defines which inputs are acceptable.
@@ -142,21 +144,23 @@ bool ComparisonEngine::HasOtherIntegers(const TensorGroup& group, size_t pair,
   if (is_by_name && row.verdict() == v1::PASS) return false;
   return group.window == 0 && row.has_golden() && row.has_target() &&
          !has_equal_values && IsInteger(row) && origins_.IsModelInput(pair) &&
-         (row.verdict() == v1::FAIL || !difference_.empty() ||
+         (row.verdict() == v1::FAIL || !difference.empty() ||
           HasOtherHash(row));
 }
 
 void ComparisonEngine::JudgeModelInput(const TensorGroup& group, size_t pair,
                                        const Verification& verification,
+                                       const std::string& difference,
                                        bool has_equal_values,
                                        v1::ComparisonRow& row) {
   if (row.verdict() != v1::PASS ||
-      !HasOtherIntegers(group, pair, verification, row, has_equal_values)) {
+      !HasOtherIntegers(group, pair, verification, difference, row,
+                        has_equal_values)) {
     return;
   }
   row.set_verdict(v1::FAIL);
   row.set_reason("integers that the model is given count exactly: " +
-                 DifferenceOf(row));
+                 DifferenceOf(row, difference));
 }
 
 void ComparisonEngine::BlameArguments(const TensorGroup& group,

@@ -45,4 +45,14 @@ struct Basis {
   friend bool operator==(const Basis&, const Basis&) = default;
 };
 
+// The basis of a pair, and the pair of its group that it follows from.
+struct PairBasis {
+  Basis basis = {};
+  // The pair that has the type `basis.computed_in`. -1 if that is kUnspecified,
+  // or if it follows from an earlier token.
+  int32_t from = -1;
+
+  friend bool operator==(const PairBasis&, const PairBasis&) = default;
+};
+
 }  // namespace msitd::compare

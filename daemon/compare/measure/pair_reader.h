@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "daemon/compare/measure/pair_measurement.h"
 #include "daemon/compare/measure/tensor_stream.h"
 #include "daemon/compare/work_observer.h"
 #include "daemon/compute/element_metrics.h"
@@ -12,19 +13,6 @@
 #include "protos/base/summary.h"
 
 namespace msitd::compare {
-
-// The metrics of a pair that were computed from its bytes.
-struct PairMeasurement {
-  compute::PairMetrics metrics;
-  compute::ElementMetrics elements;
-  // The summary of a side that is a sum, because the index has none, or that is
-  // a sample. The latter covers only the sampled elements.
-  std::optional<Summary> target_summary;
-  std::optional<Summary> golden_summary;
-  // Metrics of the positions that are not masked. Present if the request has
-  // closing values and the pair turns out to be masked scores.
-  std::optional<compute::OpenPairs> open;
-};
 
 // Computes the metrics of pairs from their bytes, part by part. Memory does not
 // depend on the size of the tensors.

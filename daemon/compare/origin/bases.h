@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,16 +9,6 @@
 #include "daemon/compare/match/tensor_group.h"
 
 namespace msitd::compare {
-
-// The basis of a pair, and the pair that it follows from.
-struct PairBasis {
-  Basis basis = {};
-  // The pair that has the type `basis.computed_in`. -1 if that is kUnspecified,
-  // or if it follows from an earlier token.
-  int32_t from = -1;
-
-  friend bool operator==(const PairBasis&, const PairBasis&) = default;
-};
 
 // Returns the basis of each pair of a group. Returns an empty vector if all
 // pairs can be judged by their own types.

@@ -302,10 +302,10 @@ bool Conditioning::IsDrift(int32_t event, DType type, const RowMetrics& metrics,
     return false;
   }
   const double allowed =
-      std::max(MeasuredDrift::kGrowthMax * drift_->ErrorOfSources(event),
+      std::max(kDriftGrowthMax * drift_->ErrorOfSources(event),
                PropagatedError(event, type).value_or(0));
   return ValueIn(metrics, compute::Metric::kNl2) <= allowed &&
-         bounds.Holds(MeasuredDrift::Eased(metrics));
+         bounds.Holds(EasedByDrift(metrics));
 }
 
 int64_t Conditioning::RowsOfGradient(int32_t event) const {

@@ -72,7 +72,7 @@ inline constexpr double kSingleErrorMax = 10;
 // unknown. Its errors can show that it is ill-conditioned: see row_sums.h,
 // InputOfNext and ExplainBySums. The caller reads the tensors.
 //
-// In float16 and bfloat16, a tensor may have MeasuredDrift::kGrowthMax times
+// In float16 and bfloat16, a tensor may have kDriftGrowthMax times
 // the default bounds if its error is at most so many times that of the tensors
 // that it was computed from: deep networks accumulate rounding errors. For a
 // function that computes a sum or an elementwise product, the error that its

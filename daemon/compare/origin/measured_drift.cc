@@ -7,18 +7,6 @@ namespace msitd::compare {
 
 using Role = CallTree::Role;
 
-RowMetrics MeasuredDrift::Eased(const RowMetrics& metrics) {
-  RowMetrics out = metrics;
-  for (const size_t metric :
-       {static_cast<size_t>(compute::Metric::kNl2),
-        static_cast<size_t>(kScaledMaxAbs),
-        static_cast<size_t>(compute::Metric::kRowNl2P50),
-        static_cast<size_t>(compute::Metric::kChannelNl2P50)}) {
-    if (out[metric].has_value()) *out[metric] /= kGrowthMax;
-  }
-  return out;
-}
-
 MeasuredDrift::MeasuredDrift(const CallTree& tree)
     : tree_(tree), seen_(tree.calls().size() + 1) {}
 

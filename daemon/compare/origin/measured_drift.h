@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/compare/judge/row_metrics.h"
+#include "daemon/compare/judge/drift_bounds.h"
 #include "daemon/compare/origin/call_tree.h"
 
 namespace msitd::compare {
@@ -19,20 +19,13 @@ namespace msitd::compare {
 // few large scores speeds it up. A bound that is a constant, or that grows with
 // the number of layers, is therefore too tight for some deep networks and too
 // loose for all others. Measured errors are better evidence. A tensor whose
-// error is at most kGrowthMax times the error that it was computed from adds no
-// more than its op could add by rounding, and so many times the default bound
-// is tolerable for it.
+// error is at most kDriftGrowthMax times the error that it was computed from
+// adds no more than its op could add by rounding, and so many times the default
+// bound is tolerable for it.
 //
 // Thread-compatible.
 class MeasuredDrift {
  public:
-  // Bounds growth from the sources to a tensor, and beyond the default bounds.
-  static constexpr double kGrowthMax = 2;
-
-  // Returns metrics that satisfy the default bounds if `metrics` satisfy
-  // kGrowthMax times these.
-  static RowMetrics Eased(const RowMetrics& metrics);
-
   // The tree must outlive the object.
   explicit MeasuredDrift(const CallTree& tree);
 

@@ -359,11 +359,11 @@ TEST_F(ComparisonEngineTest, TotalCountsGoldenTensorsOfTheSelection) {
   target_.Record(Floats("z", {1}));
   RowObserver all;
   ASSERT_TRUE(Run(all).ok());
-  EXPECT_EQ(all.total, 3u);
+  EXPECT_EQ(all.comparison.total_count(), 3);
   plan_.selector.op_patterns = {"b"};
   RowObserver one;
   ASSERT_TRUE(Run(one).ok());
-  EXPECT_EQ(one.total, 1u);
+  EXPECT_EQ(one.comparison.total_count(), 1);
   EXPECT_EQ(one.rows.size(), 1u);
 }
 

@@ -34,10 +34,10 @@ TEST(PairingHintsTest, FusedAttentionIsAllowed) {
 
 TEST(PairingHintsTest, SpellingsArePairedLoosely) {
   PairingHints hints;
-  hints.Add("encoder.Layer_1", Io::kOutput, "0", true);
-  hints.Add("encoder.Layer_2", Io::kOutput, "0", true);
-  hints.Add("Encoder/layer.1", Io::kOutput, "0", false);
-  hints.Add("Encoder/layer.2", Io::kOutput, "0", false);
+  hints.Add("encoder.Layer.1", Io::kOutput, "0", true);
+  hints.Add("encoder.Layer.2", Io::kOutput, "0", true);
+  hints.Add("Encoder.layer.1", Io::kOutput, "0", false);
+  hints.Add("Encoder.layer.2", Io::kOutput, "0", false);
   EXPECT_THAT(hints.Flags(), ElementsAre("--fuzzy"));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compare/job/pair_plan.h"
+#include "daemon/compare/judge/pair_plan.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "daemon/compare/judge/closing_value.h"
+#include "daemon/compare/judge/drift_bounds.h"
 #include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/summary_bounds.h"
-#include "daemon/compare/origin/measured_drift.h"
 #include "daemon/compare/shard/sample_places.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
@@ -138,7 +138,7 @@ bool IsProven(const TensorPair& pair, const Verification& verification) {
   const std::optional<RowMetrics> least = ProveFailure(pair, verification);
   return least.has_value() &&
          (!verification.is_default ||
-          verification.predicate->CannotHold(MeasuredDrift::Eased(*least)));
+          verification.predicate->CannotHold(EasedByDrift(*least)));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/match/tensor_group.h"
-#include "daemon/compare/origin/bases.h"
 
 namespace msitd::compare {
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/compare/judge/row_metrics.h"
+
+namespace msitd::compare {
+
+// Bounds the growth of an error from the tensors that a tensor was computed
+// from to the tensor itself, and the growth of the default bounds that this
+// justifies; see MeasuredDrift.
+inline constexpr double kDriftGrowthMax = 2;
+
+// Returns metrics that satisfy the default bounds if `metrics` satisfy
+// kDriftGrowthMax times these.
+RowMetrics EasedByDrift(const RowMetrics& metrics);
+
+}  // namespace msitd::compare

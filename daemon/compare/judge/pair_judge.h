@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "daemon/compare/judge/pair_plan.h"
+#include "daemon/compare/judge/policy.h"
+#include "daemon/compare/judge/row_metrics.h"
+#include "daemon/compare/judge/statistics_judge.h"
+#include "daemon/compare/match/match_rules.h"
+#include "daemon/compare/match/tensor_group.h"
+#include "daemon/compare/measure/pair_measurement.h"
+#include "daemon/compare/shard/layout_hint.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+// Decides single pairs.
+//
+// The verdict on a pair follows from the pair, its plan and its measurement, so
+// the functions here are pure: the same arguments give the same row. Knowledge
+// of other pairs comes in with the plan (the basis) and the excuse, and
+// whatever other rows need goes out in the Judgment. The engine reads, keeps
+// the state between pairs, and afterwards judges what needs several pairs:
+// choices, flips and the origin of an error.
+namespace msitd::compare {
+
+// What all pairs of a comparison share.
+struct JudgeContext {
+  const Policy& policy;
+  const MatchRules& matching;
+  std::string_view golden_run;
+  std::string_view target_run;
+  RankCounts ranks;
+};
+
+// The results for one pair that are not in its row.
+struct Judgment {
+  // Measured, or implied by equal bytes; empty for a pair without metrics.
+  RowMetrics metrics = {};
+  // Present if the summaries prove a failure: the metrics as far as they are
+  // proven.
+  std::optional<RowMetrics> proven_metrics;
+  // True if judged() was compared with the predicate of the plan. For
+  // statistics, `parts` has what was compared.
+  bool has_bounds = false;
+  std::vector<StatisticsOutcome::JudgedPart> parts;
+  // See Verification::is_by_basis.
+  bool is_by_basis = false;
+  // The largest difference between integers, in words; may be empty.
+  std::string difference;
+
+  const RowMetrics& judged() const {
+    return proven_metrics.has_value() ? *proven_metrics : metrics;
+  }
+};
+
+// Returns the reason why a pair passes although its metrics violate the default
+// bounds; nullopt if there is none.
+using Excuse =
+    absl::FunctionRef<std::optional<std::string>(const RowMetrics& metrics)>;
+
+// Decides a pair that is not measured. `row` describes the pair (DescribePair)
+// and receives the verdict.
+Judgment JudgeUnmeasured(const TensorPair& pair, const PairPlan& plan,
+                         const JudgeContext& context, v1::ComparisonRow& row);
+
+// The same for a pair that was measured.
+Judgment JudgeMeasured(const TensorPair& pair, const PairPlan& plan,
+                       const PairMeasurement& measurement, Excuse excuse,
+                       v1::ComparisonRow& row);
+
+// Returns the metrics by which JudgeMeasured decides, without those of
+// elements.
+RowMetrics DecisiveMetrics(const TensorPair& pair, const PairPlan& plan,
+                           const PairMeasurement& measurement);
+
+// Fails the row if shards that should be equal copies differ. This overrides
+// any other verdict, and also applies to tensors without a counterpart.
+void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
+
+// Adds remarks on how shards were combined to a row that passes.
+void AddRemarks(const TensorPair& pair, v1::ComparisonRow& row);
+
+}  // namespace msitd::compare
