@@ -64,7 +64,13 @@ std::optional<std::string> ComparisonEngine::ExplainByRowSums(
     slope_count_ += slopes.size();
     slopes_.emplace(name, std::move(slopes));
   }
-  if (!plan.verification.predicate->Holds(*rest)) return std::nullopt;
+  // The remaining error may be one that the input has passed on.
+  const predicate::Predicate& bounds = *plan.verification.predicate;
+  const DType computed_in = plan.basis.basis.computed_in;
+  if (!bounds.Holds(*rest) &&
+      !conditioning_.Explain(*rest, bounds, computed_in).has_value()) {
+    return std::nullopt;
+  }
   return conditioning_.ExplainBySums(metrics, *rest);
 }
 

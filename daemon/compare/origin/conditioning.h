@@ -119,7 +119,8 @@ class Conditioning {
   // too.
   std::optional<size_t> InputOfNext() const;
   // Explains the error of the next pair by the sums of the rows of that input.
-  // `rest` are the metrics of its other errors, which are within the bounds.
+  // `rest` are the metrics of its other errors, which are within the bounds or
+  // explained.
   // Returns the reason; nullopt if the error is too large.
   std::optional<std::string> ExplainBySums(const RowMetrics& metrics,
                                            const RowMetrics& rest);

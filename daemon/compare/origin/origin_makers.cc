@@ -94,11 +94,13 @@ std::optional<int32_t> OriginFinder::FlipBehind(
   }
   const bool has_past = past_flips_.contains(
       (*pairs_)[static_cast<size_t>(event)].golden->group_number());
-  // The inputs of the model do not depend on the state of the model.
+  // The inputs of the model do not depend on the state of the model. A function
+  // that is called outside of all modules does not count as a model.
   const CallTree::Event& of = tree_->event(event);
-  const bool is_of_model = of.role == Role::kInput &&
-                           of.call == tree_->first_call() &&
-                           tree_->calls()[of.call].parent == CallTree::kNone;
+  const CallTree::Call& call = tree_->calls()[of.call];
+  const bool is_of_model =
+      of.role == Role::kInput && of.call == tree_->first_call() &&
+      call.parent == CallTree::kNone && !IsFunction(call.op);
   return has_past && !is_of_model ? std::optional(kPastFlip) : std::nullopt;
 }
 
