@@ -110,7 +110,6 @@ absl::StatusOr<report::MsprobeReport> ToMsprobeReport(
   out.verdicts = material.verdicts;
   out.stacks = &material.stacks;
   out.is_compat = flags.is_compat;
-  out.has_colors = flags.has_colors;
   if (flags.rules.empty()) return out;
   const auto text = ask::ReadTextFile(flags.rules, ask::kYamlBytesMax);
   auto rules =
@@ -263,9 +262,8 @@ ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
                     "or .html; otherwise, use --format",
                     flags.out));
   }
-  if (!IsOfMsprobe(FormatOf(flags)) &&
-      (flags.has_colors || !flags.rules.empty())) {
-    return ask::UsageError("--colors and --rules require --format msprobe");
+  if (!IsOfMsprobe(FormatOf(flags)) && !flags.rules.empty()) {
+    return ask::UsageError("--rules requires --format msprobe or advice");
   }
   // Held before the file is created, so that an interrupt removes it.
   const ask::Interrupts::Hold hold(invocation.interrupts());
