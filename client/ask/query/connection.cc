@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "client/ask/query/endpoint.h"
+#include "client/ask/query/tls_probe.h"
 #include "client/ask/text/text.h"
 #include "protos/base/daemon_id.h"
 #include "protos/pem/pem.h"
@@ -47,22 +48,21 @@ Outcome WrongFile(const std::string& path, const absl::Status& why) {
 }
 
 // Reads the files of TLS, and checks them as gRPC will.
-Outcome ReadTlsFiles(const ConnectionOptions& options, TlsAttempt& out) {
-  out.tls = true;
-  out.ca_file = options.ca_file;
-  out.cert_file = options.cert_file;
-  MSITCTL_RETURN_IF_FAILED(ReadPem(options.ca_file, out.ca_pem));
-  MSITCTL_RETURN_IF_FAILED(ReadPem(options.cert_file, out.cert_pem));
-  MSITCTL_RETURN_IF_FAILED(ReadPem(options.key_file, out.key_pem));
+Outcome ReadTlsFiles(const ConnectionOptions& options,
+                     grpc::SslCredentialsOptions& out) {
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.ca_file, out.pem_root_certs));
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.cert_file, out.pem_cert_chain));
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.key_file, out.pem_private_key));
   for (const auto& [path, text] :
-       {std::pair(&options.ca_file, &out.ca_pem),
-        std::pair(&options.cert_file, &out.cert_pem)}) {
+       {std::pair(&options.ca_file, &out.pem_root_certs),
+        std::pair(&options.cert_file, &out.pem_cert_chain)}) {
     if (path->empty()) continue;
     const auto certificate = pem::ReadCertificate(*text);
     if (!certificate.ok()) return WrongFile(*path, certificate.status());
   }
   if (options.cert_file.empty()) return {};
-  const absl::Status fits = pem::CheckKey(out.key_pem, out.cert_pem);
+  const absl::Status fits =
+      pem::CheckKey(out.pem_private_key, out.pem_cert_chain);
   if (fits.ok()) return {};
   return WrongFile(
       fmt::format("{} for {}", options.key_file, options.cert_file), fits);
@@ -106,11 +106,8 @@ Connection::Clock::time_point Connection::StreamDeadline() const {
 Outcome Connection::OpenChannel() {
   auto credentials = grpc::InsecureChannelCredentials();
   if (options_.tls) {
-    MSITCTL_RETURN_IF_FAILED(ReadTlsFiles(options_, attempt_));
     grpc::SslCredentialsOptions ssl;
-    ssl.pem_root_certs = attempt_.ca_pem;
-    ssl.pem_cert_chain = attempt_.cert_pem;
-    ssl.pem_private_key = attempt_.key_pem;
+    MSITCTL_RETURN_IF_FAILED(ReadTlsFiles(options_, ssl));
     credentials = grpc::SslCredentials(ssl);
   }
   grpc::ChannelArguments arguments;
@@ -180,9 +177,7 @@ Outcome Connection::Unreachable(std::string_view by_grpc) const {
   const auto time =
       std::min<Clock::duration>(kProbeTimeout, call_deadline_ - Clock::now());
   if (!options_.target.starts_with("unix:") && time.count() > 0) {
-    TlsAttempt attempt = attempt_;
-    attempt.endpoint = options_.endpoint;
-    why = WhyTlsFails(attempt, std::chrono::steady_clock::now() + time);
+    why = WhyTlsFails(options_, std::chrono::steady_clock::now() + time);
   }
   if (why.empty()) why = WhyInWords(by_grpc, options_.endpoint);
   return DaemonError(

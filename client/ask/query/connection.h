@@ -14,7 +14,6 @@
 #include "client/ask/query/fanout.h"
 #include "client/ask/query/interrupts.h"
 #include "client/ask/query/outcome.h"
-#include "client/ask/query/tls_probe.h"
 #include "msitd/v1/archive_service.grpc.pb.h"
 #include "msitd/v1/attachment_service.grpc.pb.h"
 #include "msitd/v1/capture_service.grpc.pb.h"
@@ -171,7 +170,6 @@ class Connection {
   const Clock::time_point start_ = Clock::now();
   Fanout* fanout_ = nullptr;
   Clock::time_point call_deadline_ = Clock::time_point::max();
-  TlsAttempt attempt_;
   std::shared_ptr<grpc::Channel> channel_;
   bool was_ready_ = false;
   std::string daemon_id_;

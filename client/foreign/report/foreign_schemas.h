@@ -42,9 +42,6 @@ struct MsprobeReport {
   // the row fails or could not be judged.
   bool is_compat = false;
   MsprobeRules rules = DefaultMsprobeRules();
-  // Rows have the colors of early releases, and two more columns with the color
-  // and its reason.
-  bool has_colors = false;
   // Adds a column if it has stacks. Must outlive the schema. Null for none.
   const MsprobeStackTable* stacks = nullptr;
   // Called with each row that is written. May be null.

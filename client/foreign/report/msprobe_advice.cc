@@ -1,16 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/foreign/report/msprobe_advice.h"
+
 #include <fmt/format.h>
 
-#include <string>
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "client/ask/text/maker_text.h"
 #include "client/foreign/report/foreign_schemas.h"
-#include "client/foreign/report/msprobe_colors.h"
 #include "protos/status/status.h"
 
 namespace msitd::report {
 namespace {
+
+using Kind = MsprobeStatistic::Kind;
+
+// Keeps the quotient of two zeros finite.
+constexpr double kTiny = 1e-10;
+
+bool IsNonFinite(const MsprobeStatistic& statistic) {
+  return statistic.kind == Kind::kNan || statistic.kind == Kind::kInfinity;
+}
+
+bool AreStatisticsOff(const MsprobeRow& row, const MsprobeRules& rules) {
+  for (size_t i = 0; i < row.target.size(); ++i) {
+    const MsprobeStatistic& target = row.target[i];
+    const MsprobeStatistic& golden = row.golden[i];
+    if (IsNonFinite(target) || IsNonFinite(golden)) {
+      if (target.kind != golden.kind || target.number != golden.number) {
+        return true;
+      }
+      continue;
+    }
+    if (target.kind != Kind::kNumber || golden.kind != Kind::kNumber) continue;
+    const double size =
+        std::max(std::fabs(target.number), std::fabs(golden.number)) + kTiny;
+    if (std::fabs(target.number - golden.number) / size >
+        rules.accuracy.statistics_above) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool AreMetricsOff(const MsprobeRow& row, const MsprobeRules& rules) {
+  const MsprobeRules::Accuracy& accuracy = rules.accuracy;
+  const double cosine = row.cosine.value_or(1);
+  const double max_abs = row.max_abs.value_or(0);
+  return row.shapes_differ || cosine < accuracy.cosine_always_below ||
+         max_abs > accuracy.max_abs_always_above ||
+         (cosine < accuracy.cosine_below && max_abs > accuracy.max_abs_above);
+}
 
 // Discards the rows, which only on_row needs.
 class NoTable final : public ask::TableSink {
@@ -85,6 +126,52 @@ class AdviceReport final : public ask::ReportWriter {
 };
 
 }  // namespace
+
+bool IsInaccurate(const MsprobeRow& row, MsprobeMode mode,
+                  const MsprobeRules& rules) {
+  if (!row.is_matched) return false;
+  switch (mode) {
+    case MsprobeMode::kAll:
+      return AreMetricsOff(row, rules);
+    case MsprobeMode::kSummary:
+      return AreStatisticsOff(row, rules);
+    case MsprobeMode::kMd5:
+      break;
+  }
+  return row.target_hash != row.golden_hash;
+}
+
+std::string AdviceFor(const std::string& leaf, const MsprobeRules& rules) {
+  const auto has = [&leaf](std::string_view word) {
+    return leaf.find(word) != std::string::npos;
+  };
+  const bool is_forward = has(".forward.");
+  if (is_forward && has("batch_norm") && has(".input.1")) {
+    return "The running statistics of batch_norm differ before the call. Put "
+           "the module into eval mode, or make runs deterministic, and record "
+           "both again.";
+  }
+  if (!IsMsprobeOutputName(leaf)) {
+    return is_forward
+               ? "The input of the call already differs. Check its origin: the "
+                 "data, random numbers, weights, or an in-place op that "
+                 "overwrote it."
+               : "The incoming gradient already differs. Check the forward "
+                 "calls that it results from, and the scale of the loss.";
+  }
+  const auto& varying = rules.accuracy.not_deterministic;
+  if (std::any_of(varying.begin(), varying.end(), has)) {
+    return "The results of this op may vary from call to call. Make the runs "
+           "deterministic (seed_all with mode=True), and record both again. If "
+           "the difference remains, suspect the op.";
+  }
+  return is_forward
+             ? "Suspect the forward computation of this op: its inputs do not "
+               "differ. Test the op separately and in higher precision."
+             : "Suspect the backward computation of this op: the incoming "
+               "gradient does not differ. Test the op separately and in higher "
+               "precision.";
+}
 
 std::unique_ptr<ask::ReportWriter> MakeAdviceReport(MsprobeReport report,
                                                     ask::ReportSink sink) {

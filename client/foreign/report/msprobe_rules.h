@@ -24,19 +24,6 @@ struct MsprobeRules {
     std::vector<std::string> ignored;
     std::vector<std::string> inputs_ignored;
   } result;
-  struct Red {
-    double difference_above = 0;
-    double ratio_input_above = 0;
-    double ratio_output_below = 0;
-    double relative_output_above = 0;
-  } red;
-  struct Yellow {
-    double growth_from = 0;
-    double ratio_fall_above = 0;
-    double cosine_fall_above = 0;
-    double relative_output_above = 0;
-    double relative_input_below = 0;
-  } yellow;
   struct Accuracy {
     double cosine_below = 0;
     double cosine_always_below = 0;

@@ -12,7 +12,6 @@
 #include "client/ask/report/schema/row_fields.h"
 #include "client/ask/text/ignored_reason.h"
 #include "client/foreign/report/foreign_schemas.h"
-#include "client/foreign/report/msprobe_colors.h"
 #include "client/foreign/report/msprobe_statistics.h"
 #include "client/foreign/report/msprobe_verdict.h"
 #include "protos/base/dtype.h"
@@ -241,11 +240,7 @@ class MsprobeSchema final : public ask::TableSchema {
 
   std::vector<std::string> Begin(const v1::Comparison& comparison) override {
     comparison_ = comparison;
-    Headings out = HeadingsOf(mode_, has_stacks(), comparison);
-    if (report_.has_colors) {
-      out.insert(out.end(), {"Highlight", "Highlight Reason"});
-    }
-    return out;
+    return HeadingsOf(mode_, has_stacks(), comparison);
   }
 
   absl::Status Add(const v1::ComparisonRow& row,
@@ -336,21 +331,14 @@ class MsprobeSchema final : public ask::TableSchema {
     for (auto& [waiting, row] : entry.rows) rows.push_back(std::move(row));
     std::vector<MsprobeVerdict> verdicts =
         JudgeEntry(rows, mode_, report_.rules);
-    std::vector<MsprobeColor> colors(rows.size());
-    if (report_.has_colors) colors = ColorEntry(rows, mode_, report_.rules);
     for (size_t i = 0; i < rows.size(); ++i) {
       WaitingRow& waiting = entry.rows[i].first;
       // Only the first row of an entry has the stack.
       if (i > 0 || waiting.stack.empty()) waiting.stack = kAbsent;
       if (!waiting.is_written) continue;
       if (report_.on_row != nullptr) report_.on_row(rows[i]);
-      ask::Cells cells = CellsOf(waiting, rows[i], std::move(verdicts[i]));
-      if (report_.has_colors) {
-        cells.push_back(Text(ask::RowColorName(colors[i].color)));
-        cells.push_back(
-            Text(fmt::format("{}", fmt::join(colors[i].reasons, " "))));
-      }
-      MSITD_RETURN_IF_ERROR(table.AddColored(cells, colors[i].color));
+      MSITD_RETURN_IF_ERROR(
+          table.Add(CellsOf(waiting, rows[i], std::move(verdicts[i]))));
     }
     return absl::OkStatus();
   }

@@ -427,9 +427,6 @@ void AddReport(CommandLine& line, CLI::App& noun) {
       "--compat", flags->is_compat,
       "With --format msprobe: judge rows as msprobe does, which passes some "
       "that fail or cannot be compared");
-  verb.add_flag("--colors", flags->has_colors,
-                "With --format msprobe: color rows red or yellow as its early "
-                "releases do, and add two columns with the colors");
   verb.add_option("--rules", flags->rules,
                   "With --format msprobe or advice: YAML with thresholds and "
                   "lists that replace the default ones")

@@ -115,7 +115,6 @@ absl::StatusOr<report::MsprobeReport> ToMsprobeReport(
   out.verdicts = material.verdicts;
   out.stacks = &material.stacks;
   out.is_compat = flags.is_compat;
-  out.has_colors = flags.has_colors;
   if (flags.rules.empty()) return out;
   const auto text = ask::ReadTextFile(flags.rules, ask::kYamlBytesMax);
   auto rules =
@@ -281,9 +280,8 @@ ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
                     "or .html; otherwise, use --format",
                     flags.out));
   }
-  if (!IsOfMsprobe(FormatOf(flags)) &&
-      (flags.has_colors || !flags.rules.empty())) {
-    return ask::UsageError("--colors and --rules require --format msprobe");
+  if (!IsOfMsprobe(FormatOf(flags)) && !flags.rules.empty()) {
+    return ask::UsageError("--rules requires --format msprobe or advice");
   }
   v1::Comparison comparison;
   MSITCTL_RETURN_IF_FAILED(invocation.AskByName(

@@ -18,9 +18,8 @@ struct ReportFlags {
   std::string out = "-";
   std::string mode = "all";
   bool is_compat = false;  // See MakeMsprobeSchema.
-  // For msprobe and advice: a file of rules, and whether rows have colors.
+  // For msprobe and advice: a file of rules.
   std::string rules;
-  bool has_colors = false;
   std::vector<std::string> verdicts;
   bool allow_partial = false;  // See AddPartialFlag.
   // Rows of an HTML page that get histograms.

@@ -19,8 +19,6 @@ constexpr std::string_view kHead =
     "table { border-collapse: collapse; }\n"
     "th { position: sticky; top: 0; background: Canvas; text-align: left; }\n"
     "th, td { border: 1px solid GrayText; padding: 0.1rem 0.4rem; }\n"
-    ".red { background: #ffb3b3; color: #000; }\n"
-    ".yellow { background: #fff2a8; color: #000; }\n"
     "</style>\n</head>\n<body>\n<table>\n<thead>\n";
 
 void AddEscaped(std::string_view text, std::string& out) {
@@ -59,15 +57,7 @@ class HtmlSink final : public TableSink {
   }
 
   absl::Status Add(const Cells& cells) override {
-    return AddColored(cells, RowColor::kNone);
-  }
-
-  absl::Status AddColored(const Cells& cells, RowColor color) override {
-    std::string line = "<tr";
-    if (color != RowColor::kNone) {
-      line.append(" class=\"").append(RowColorName(color)).append("\"");
-    }
-    line += '>';
+    std::string line = "<tr>";
     for (const Cell& cell : cells) {
       line += "<td>";
       AddEscaped(TextOf(cell), line);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,16 +12,6 @@
 // A report that is a table. The schema converts rows to cells, and the sink
 // writes them. Any schema can be combined with any sink.
 namespace msitd::ask {
-
-// The emphasis of a row, in formats with colors.
-enum class RowColor : uint8_t { kNone, kYellow, kRed };
-
-// Returns "", "yellow" or "red".
-constexpr std::string_view RowColorName(RowColor color) {
-  return color == RowColor::kRed      ? "red"
-         : color == RowColor::kYellow ? "yellow"
-                                      : "";
-}
 
 // Writes a table. Thread-compatible.
 class TableSink {
@@ -36,11 +24,6 @@ class TableSink {
   // One row, with a cell for each heading. FAILED_PRECONDITION if the format
   // has no room for more.
   virtual absl::Status Add(const Cells& cells) = 0;
-
-  // The same with a color; formats without colors leave it out.
-  virtual absl::Status AddColored(const Cells& cells, RowColor /*color*/) {
-    return Add(cells);
-  }
 
   // Called once, last.
   virtual absl::Status Finish() = 0;

@@ -7,7 +7,6 @@
 #include <xlsxwriter.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cmath>
@@ -29,10 +28,6 @@ namespace {
 
 // The width of the filter button in a heading, in characters.
 constexpr size_t kFilterWidth = 3;
-
-// The fill colors of rows.
-constexpr std::array<std::pair<RowColor, lxw_color_t>, 2> kFills = {
-    {{RowColor::kYellow, 0xFFFF00}, {RowColor::kRed, 0xFF0000}}};
 
 constexpr size_t kCopyBytes = size_t{256} << 10;
 
@@ -109,12 +104,6 @@ class Workbook {
     bold_ = workbook_add_format(book_);
     if (bold_ == nullptr) return FileError("workbook", "no memory");
     format_set_bold(bold_);
-    for (const auto& [color, value] : kFills) {
-      lxw_format* const fill = workbook_add_format(book_);
-      if (fill == nullptr) return FileError("workbook", "no memory");
-      format_set_bg_color(fill, value);
-      fills_[static_cast<size_t>(color)] = fill;
-    }
     return absl::OkStatus();
   }
 
@@ -148,7 +137,7 @@ class Workbook {
 
   absl::Status AddNumber(size_t column, double value) {
     return Check(worksheet_write_number(
-        sheet_, row_, static_cast<lxw_col_t>(column), value, fill_));
+        sheet_, row_, static_cast<lxw_col_t>(column), value, nullptr));
   }
   absl::Status AddText(size_t column, std::string text) {
     EscapeEscapes(text);
@@ -159,19 +148,12 @@ class Workbook {
       width = std::clamp(DisplayWidth(text), width, kColumnWidthMax);
     }
     return Check(worksheet_write_string(
-        sheet_, row_, static_cast<lxw_col_t>(column), text.c_str(), fill_));
+        sheet_, row_, static_cast<lxw_col_t>(column), text.c_str(), nullptr));
   }
   absl::Status AddTruth(size_t column, bool value) {
     return Check(worksheet_write_boolean(
-        sheet_, row_, static_cast<lxw_col_t>(column), value ? 1 : 0, fill_));
+        sheet_, row_, static_cast<lxw_col_t>(column), value ? 1 : 0, nullptr));
   }
-  absl::Status AddBlank(size_t column) {
-    // Without a format the cell is not written at all.
-    return Check(worksheet_write_blank(sheet_, row_,
-                                       static_cast<lxw_col_t>(column), fill_));
-  }
-  // Sets the color of the following cells.
-  void SetColor(RowColor color) { fill_ = fills_[static_cast<size_t>(color)]; }
   void EndRow() { ++row_; }
 
   // Assembles the workbook and passes all of it to `sink`.
@@ -260,8 +242,6 @@ class Workbook {
   std::vector<lxw_worksheet*> sheets_;
   lxw_workbook* book_ = nullptr;
   lxw_format* bold_ = nullptr;
-  std::array<lxw_format*, 3> fills_ = {};  // By RowColor; none for kNone.
-  lxw_format* fill_ = nullptr;
   lxw_worksheet* sheet_ = nullptr;
   int sheet_count_ = 0;
   lxw_row_t row_ = 0;
@@ -288,15 +268,10 @@ class XlsxSink final : public TableSink {
   }
 
   absl::Status Add(const Cells& cells) override {
-    return AddColored(cells, RowColor::kNone);
-  }
-
-  absl::Status AddColored(const Cells& cells, RowColor color) override {
     if (workbook_.row_count() == sheet_rows_max_) {
       MSITD_RETURN_IF_ERROR(workbook_.AddSheet(
           headings_, fmt::format("{} {}", names_[begun_count_ - 1], ++part_)));
     }
-    workbook_.SetColor(color);
     for (size_t i = 0; i < cells.size(); ++i) {
       MSITD_RETURN_IF_ERROR(AddCell(i, cells[i]));
     }
@@ -319,7 +294,7 @@ class XlsxSink final : public TableSink {
       return workbook_.AddNumber(column, real->value);
     }
     std::string text = TextOf(cell);
-    if (text.empty()) return workbook_.AddBlank(column);
+    if (text.empty()) return absl::OkStatus();
     return workbook_.AddText(column, std::move(text));
   }
 

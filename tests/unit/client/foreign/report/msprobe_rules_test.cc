@@ -13,7 +13,7 @@
 #include "client/ask/report/table/sinks.h"
 #include "client/ask/text/ignored_reason.h"
 #include "client/foreign/report/foreign_schemas.h"
-#include "client/foreign/report/msprobe_colors.h"
+#include "client/foreign/report/msprobe_advice.h"
 #include "client/foreign/report/msprobe_verdict.h"
 #include "protos/status/status.h"
 
@@ -61,25 +61,9 @@ MsprobeRow MeasuredRow(const std::string& part, double max_abs, double share,
   return row;
 }
 
-// Returns the initials of the colors of all rows of an entry, with `-` for
-// none.
-std::string ColorsOf(const std::vector<MsprobeRow>& rows, MsprobeMode mode,
-                     const MsprobeRules& rules = DefaultMsprobeRules()) {
-  std::string out;
-  for (const MsprobeColor& color : ColorEntry(rows, mode, rules)) {
-    out += color.color == ask::RowColor::kNone
-               ? '-'
-               : ask::RowColorName(color.color)[0];
-    EXPECT_EQ(color.reasons.empty(), color.color == ask::RowColor::kNone);
-  }
-  return out;
-}
-
 TEST(MsprobeRulesTest, UsualThresholdsAreThoseOfMsprobe) {
   const MsprobeRules& rules = DefaultMsprobeRules();
   EXPECT_EQ(rules.result.ratio_output_below, 0.1);
-  EXPECT_EQ(rules.red.ratio_output_below, 0.6);
-  EXPECT_EQ(rules.red.difference_above, 1e10);
   EXPECT_EQ(rules.result.ignored.size(), 9u);
   EXPECT_THAT(rules.result.inputs_ignored,
               ElementsAre("_reduce_scatter_base", "_all_gather_base",
@@ -90,7 +74,7 @@ TEST(MsprobeRulesTest, UsualThresholdsAreThoseOfMsprobe) {
 TEST(MsprobeRulesTest, FilesChangeSomeRules) {
   const MsprobeRules rules = RulesOf(
       "result:\n  ratio_drop: {output_below: 0.6}\n  ignored: [relu]\n"
-      "red: {}\n");
+      "accuracy: {}\n");
   EXPECT_EQ(rules.result.ratio_output_below, 0.6);
   EXPECT_EQ(rules.result.ratio_input_above, 0.9);
   EXPECT_THAT(rules.result.ignored, ElementsAre("relu"));
@@ -102,13 +86,13 @@ TEST(MsprobeRulesTest, WhatIsNoRuleIsRefusedWithItsLine) {
     EXPECT_FALSE(rules.ok()) << yaml;
     return std::string(Message(rules.status()));
   };
-  EXPECT_THAT(error("red:\n  ratio: {}\n"),
-              HasSubstr("line 2: \"red.ratio\" is not a rule"));
+  EXPECT_THAT(error("accuracy:\n  ratio: {}\n"),
+              HasSubstr("line 2: \"accuracy.ratio\" is not a rule"));
   EXPECT_THAT(error("result: {ratio_drop: {output_below: 10%}}"),
               HasSubstr("result.ratio_drop.output_below is not a number"));
-  EXPECT_THAT(error("red: {difference: {above: nan}}"),
+  EXPECT_THAT(error("accuracy: {cosine: {below: nan}}"),
               HasSubstr("is not a number"));
-  EXPECT_THAT(error("red: {difference: {above: [1]}}"),
+  EXPECT_THAT(error("accuracy: {cosine: {below: [1]}}"),
               HasSubstr("is not a number"));
   EXPECT_THAT(error("result: {ignored: to}"), HasSubstr("is not a list"));
   EXPECT_THAT(error("result: {ignored: [[to]]}"),
@@ -132,80 +116,6 @@ TEST(MsprobeRulesTest, ThresholdsJudge) {
                            "ignored: [relu]}"))
                 .result,
             "pass");
-}
-
-// Each expectation covers one rule of the early releases.
-TEST(MsprobeColorsTest, NonFiniteAndHugeRowsAreRed) {
-  EXPECT_EQ(ColorsOf({RowOf("input", NAN, 1), RowOf("output", kInf, kInf)},
-                     MsprobeMode::kSummary),
-            "rr");
-  EXPECT_EQ(ColorsOf({RowOf("input", 3e10, 1e10)}, MsprobeMode::kSummary), "r");
-  EXPECT_EQ(ColorsOf({MeasuredRow("input", 2e10, 1, 1)}, MsprobeMode::kAll),
-            "r");
-  EXPECT_EQ(ColorsOf({RowOf("input", 1, NAN)}, MsprobeMode::kSummary), "-");
-}
-
-TEST(MsprobeColorsTest, MaximumOfAnOutputThatIsFarOffIsRed) {
-  EXPECT_EQ(ColorsOf({RowOf("input", 1, 1), RowOf("output", 1.6, 1)},
-                     MsprobeMode::kSummary),
-            "-r");
-  EXPECT_EQ(ColorsOf({RowOf("input", 1, 1), RowOf("output", 1.2, 1)},
-                     MsprobeMode::kSummary),
-            "-y");
-  EXPECT_EQ(ColorsOf({RowOf("input", 1.05, 1), RowOf("output", 1.2, 1)},
-                     MsprobeMode::kSummary),
-            "--");
-  // Small maxima are divided by 0.01.
-  EXPECT_EQ(ColorsOf({RowOf("output", 0.004, 0.001)}, MsprobeMode::kSummary),
-            "-");
-}
-
-TEST(MsprobeColorsTest, RatioThatFallsIsRedOrYellow) {
-  const auto colors = [](double input, double output) {
-    return ColorsOf({MeasuredRow("input", 0, input, 1),
-                     MeasuredRow("output", 0, output, 1)},
-                    MsprobeMode::kAll);
-  };
-  EXPECT_EQ(colors(0.95, 0.5), "-r");
-  EXPECT_EQ(colors(0.95, 0.7), "-y");
-  EXPECT_EQ(colors(0.95, 0.9), "--");
-  EXPECT_EQ(colors(0.7, 0.5), "-y");
-}
-
-TEST(MsprobeColorsTest, CosineThatFallsIsYellow) {
-  const auto colors = [](double input, double output) {
-    return ColorsOf({MeasuredRow("input", 0, 1, input),
-                     MeasuredRow("output", 0, 1, output)},
-                    MsprobeMode::kAll);
-  };
-  EXPECT_EQ(colors(1, 0.85), "-y");
-  EXPECT_EQ(colors(1, 0.95), "--");
-}
-
-TEST(MsprobeColorsTest, DifferenceThatGrowsByAMagnitudeIsYellow) {
-  const auto colors = [](double input, double output) {
-    return ColorsOf({MeasuredRow("input", input, 1, 1),
-                     MeasuredRow("output", output, 1, 1)},
-                    MsprobeMode::kAll);
-  };
-  EXPECT_EQ(colors(2, 20), "-y");
-  EXPECT_EQ(colors(2, 19), "--");
-  // Differences up to 1 are ignored.
-  EXPECT_EQ(colors(0.5, 20), "--");
-}
-
-TEST(MsprobeColorsTest, RedHidesYellowAndHashesHaveNoColor) {
-  const std::vector<MsprobeRow> rows = {MeasuredRow("input", 0, 0.95, 1),
-                                        MeasuredRow("output", 2e10, 0.7, 1)};
-  const auto colors =
-      ColorEntry(rows, MsprobeMode::kAll, DefaultMsprobeRules());
-  EXPECT_EQ(colors[1].color, ask::RowColor::kRed);
-  EXPECT_THAT(colors[1].reasons, ElementsAre("The difference is very large."));
-  EXPECT_EQ(ColorsOf(rows, MsprobeMode::kMd5), "--");
-  EXPECT_EQ(ColorsOf(rows, MsprobeMode::kAll,
-                     RulesOf("{red: {difference: {above: 1.0e+11}}, yellow: "
-                             "{ratio_fall: {above: 0.3}}}")),
-            "--");
 }
 
 TEST(MsprobeAdviceTest, FailuresAreThoseOfEarlyReleases) {
@@ -272,19 +182,18 @@ v1::ComparisonRow IgnoredRow() {
 
 TEST(MsprobeReportTest, IgnoredRowsAreNoPass) {
   std::string out;
-  const auto writer = ask::MakeTableReport(
-      MakeMsprobeSchema({.mode = MsprobeMode::kSummary, .has_colors = true}),
-      ask::MakeCsvSink([&out](std::string_view bytes) {
-        out += bytes;
-        return absl::OkStatus();
-      }));
+  const auto writer =
+      ask::MakeTableReport(MakeMsprobeSchema({.mode = MsprobeMode::kSummary}),
+                           ask::MakeCsvSink([&out](std::string_view bytes) {
+                             out += bytes;
+                             return absl::OkStatus();
+                           }));
   ASSERT_TRUE(writer->Begin(v1::Comparison()).ok());
   ASSERT_TRUE(writer->Add(IgnoredRow()).ok());
   const auto note = writer->Finish();
   ASSERT_TRUE(note.ok());
   EXPECT_EQ(*note, "1 rows are ignored: receive buffers and scratch memory");
-  EXPECT_THAT(out, HasSubstr(",Err_message,Highlight,Highlight Reason\n"));
-  EXPECT_THAT(out, HasSubstr(",ignored,[],,\n"));
+  EXPECT_THAT(out, HasSubstr(",ignored,[]\n"));
 }
 
 TEST(MsprobeReportTest, AdviceOfNoFailureSaysSo) {
@@ -300,7 +209,7 @@ TEST(MsprobeReportTest, AdviceOfNoFailureSaysSo) {
   EXPECT_THAT(out, HasSubstr("Suspect Nodes: NA\n"));
 }
 
-TEST(HtmlSinkTest, RowsHaveColorsAndTextIsText) {
+TEST(HtmlSinkTest, TextIsText) {
   std::string out;
   const auto table = ask::MakeHtmlSink([&out](std::string_view bytes) {
     out += bytes;
@@ -308,12 +217,11 @@ TEST(HtmlSinkTest, RowsHaveColorsAndTextIsText) {
   });
   ASSERT_TRUE(table->Begin({"a<b", "c"}).ok());
   ASSERT_TRUE(table->Add({std::string("<script>\"&"), int64_t{1}}).ok());
-  ASSERT_TRUE(
-      table->AddColored({ask::Cell(), ask::Cell()}, ask::RowColor::kRed).ok());
+  ASSERT_TRUE(table->Add({ask::Cell(), ask::Cell()}).ok());
   ASSERT_TRUE(table->Finish().ok());
   EXPECT_THAT(out, HasSubstr("<th>a&lt;b<th>c\n"));
   EXPECT_THAT(out, HasSubstr("<tr><td>&lt;script&gt;&quot;&amp;<td>1\n"
-                             "<tr class=\"red\"><td><td>\n</tbody>"));
+                             "<tr><td><td>\n</tbody>"));
   EXPECT_THAT(out, HasSubstr("default-src 'none'"));
 }
 
