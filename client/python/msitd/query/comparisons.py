@@ -45,9 +45,28 @@ class RowListing(Listing[ComparisonRow]):
     """The rows of a comparison."""
 
     def _names(self, rows: Sequence[ComparisonRow]) -> Mapping[str, Sequence[str]]:
-        custom = {metric.metric: None for row in rows for metric in row.custom_metrics}
         metrics = Node(self._caller).capabilities().metrics
-        return {"metrics": metrics, "custom_metrics": list(custom)}
+        return {"metrics": metrics, "custom_metrics": _custom_names(rows)}
+
+    def _shown_names(
+        self, rows: Sequence[ComparisonRow]
+    ) -> Mapping[str, Sequence[str]]:
+        capabilities = Node(self._caller).capabilities()
+        measured = {name for row in rows for name in row.metrics}
+        shown = [
+            metric.name
+            for metric in capabilities.metric_table
+            # Those of a metric set are measured only if the policy selects it.
+            if metric.in_default_columns
+            or (metric.family == "element" and metric.name in measured)
+        ]
+        # Older daemons report only the names.
+        metrics = shown if capabilities.metric_table else capabilities.metrics
+        return {"metrics": metrics, "custom_metrics": _custom_names(rows)}
+
+
+def _custom_names(rows: Iterable[ComparisonRow]) -> list[str]:
+    return list({m.metric: None for row in rows for m in row.custom_metrics})
 
 
 class Comparisons:
