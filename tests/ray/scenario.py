@@ -121,7 +121,7 @@ def main(what: str, folder: Path) -> None:
         endpoint = f"unix:{sockets}/msitd.sock"
         with query.connect(endpoint) as asked:
             whole = asked.comparisons.run("g", "t")
-            rows = asked.comparisons.rows(whole).to_arrow()
+            rows = asked.comparisons.rows(whole).to_arrow(all_columns=True)
         done = fleet.compare(
             golden="g",
             target="t",

@@ -641,8 +641,8 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     # Extensions, and modules that import nothing of ours.
     (
         *("msitd._formats", "msitd._msit"),
-        *_core("call counters errors interpreters openings patterns removable"),
-        *_core("replacing seeding tokens torch_version vocabulary"),
+        *_core("call counters errors installed interpreters openings patterns"),
+        *_core("removable replacing seeding tokens torch_version vocabulary"),
     ),
     (
         *("msitd._core", "msitd.query"),

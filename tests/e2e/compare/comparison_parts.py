@@ -63,7 +63,9 @@ class Case:
             new("GetComparisonRequest", comparison=done.name),
             "Comparison",
         )
-        return header_of(message), self.asked.comparisons.rows(done).to_arrow()
+        return header_of(message), self.asked.comparisons.rows(done).to_arrow(
+            all_columns=True
+        )
 
     def parts(
         self, task_groups: int, **how: Any

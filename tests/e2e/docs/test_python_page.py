@@ -2,13 +2,14 @@
 
 import doctest
 import gc
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from daemon import ROOT, Daemon
+from daemon import BIN_DIR, ROOT, Daemon
 
 PAGES = ("python.md", "torch.md")
 _BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -23,6 +24,7 @@ def served(
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
+    monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
     monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
     yield daemon
 

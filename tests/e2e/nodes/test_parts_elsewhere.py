@@ -46,7 +46,7 @@ def record(daemon: Daemon, run: str, ranks: list[int], is_off: bool = False) -> 
 
 
 def rows_of(comparison: Any, asked: query.Connection) -> list[str]:
-    table = asked.comparisons.rows(comparison).to_arrow()
+    table = asked.comparisons.rows(comparison).to_arrow(all_columns=True)
     return [repr(row) for row in table.to_pylist()]
 
 
@@ -74,7 +74,7 @@ def check(one: Daemon, done: fleet.Compared) -> None:
     with query.connect(one.endpoint) as asked:
         whole = asked.comparisons.run("g", "t")
         rows = rows_of(whole, asked)
-        names = asked.comparisons.rows(whole).to_arrow().column_names
+        names = asked.comparisons.rows(whole).to_arrow(all_columns=True).column_names
     cut = fleet.read_rows(done.folder).select(names)
     assert [repr(row) for row in cut.to_pylist()] == rows
     assert done.comparison.fail_count == whole.fail_count == 2 * 3 * 5

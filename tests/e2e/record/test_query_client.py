@@ -196,8 +196,8 @@ def test_tables_have_the_columns_of_the_csv(
     done = asked.comparisons.run("golden", "target")
     text = recorded.ctl("compare", "rows", done.name, "-o", "csv").stdout
     lines = list(csv.DictReader(io.StringIO(text)))
-    frame = asked.comparisons.rows(done).to_pandas()
-    table = asked.comparisons.rows(done).to_arrow()
+    frame = asked.comparisons.rows(done).to_pandas(all_columns=True)
+    table = asked.comparisons.rows(done).to_arrow(all_columns=True)
     assert list(frame.columns) == table.column_names == list(lines[0])
     for name in ("op", "verdict", "golden.dtype", "target.dtype", "reason"):
         assert frame[name].tolist() == [line[name] for line in lines], name
@@ -210,7 +210,9 @@ def test_tables_have_the_columns_of_the_csv(
         )
     text = recorded.ctl("tensor", "list", "--run", "golden", "-o", "csv").stdout
     heading = text.splitlines()[0].split(",")
-    assert asked.tensors.list("golden").to_arrow().column_names == heading
+    assert (
+        asked.tensors.list("golden").to_arrow(all_columns=True).column_names == heading
+    )
 
 
 def test_metrics_of_ones_own(recorded: Daemon, asked: query.Connection) -> None:
@@ -228,7 +230,7 @@ def test_metrics_of_ones_own(recorded: Daemon, asked: query.Connection) -> None:
     assert again.custom_metrics == added.custom_metrics
     rows = list(asked.comparisons.rows(done))
     assert {row.row: list(row.custom_metrics) for row in rows} == metrics
-    frame = asked.comparisons.rows(done).to_pandas()
+    frame = asked.comparisons.rows(done).to_pandas(all_columns=True)
     assert frame["custom_metrics.angle"].tolist() == [row / 2 for row in range(24)]
     assert frame["custom_metrics.note"].isna().all()
     with pytest.raises(query.QueryError) as caught:

@@ -16,7 +16,7 @@ from msitd._core.api.options import ApiOptions
 from msitd._core.client import Client
 from msitd._core.daemon.face_client import FaceClient
 from msitd._core.daemon.msitctl import Msitctl
-from msitd._core.daemon.programs import find_program
+from msitd._core.installed import find_program
 from msitd._core.module.registration import register_hook as record_modules
 from msitd._core.module.wrappers import PLAIN
 from msitd._core.patterns import compile_patterns

@@ -60,6 +60,7 @@ from msitd.query.fleet import (
     Nodes,
 )
 from msitd.query.listing import Listing
+from msitd.query.messages import mirrored
 from msitd.query.node import Node
 from msitd.query.node_types import (
     ArchiveStatus,
@@ -71,6 +72,7 @@ from msitd.query.node_types import (
 )
 from msitd.query.nodes import parse_nodes, read_nodes
 from msitd.query.runs import Runs
+from msitd.query.showing import add_short_texts
 from msitd.query.tensors import TensorListing, Tensors
 from msitd.query.types import (
     Attachment,
@@ -100,6 +102,8 @@ from msitd.query.types import (
     TokenRange,
     select,
 )
+
+add_short_texts(mirrored().values())
 
 __all__ = [
     "ArchiveStatus",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import SupportsIndex, cast
 
 from msitd.query import arguments
+from msitd.query.comparison_names import full_name
 from msitd.query.comparison_types import (
     Comparison,
     ComparisonRow,
@@ -23,6 +25,7 @@ from msitd.query.errors import QueryError, code_name
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new, to_message
 from msitd.query.node import Node
+from msitd.query.reporting import write_report
 from msitd.query.types import TensorFilter, checked_filter
 
 # Polling starts fast, for short comparisons, and slows to twice a second.
@@ -42,9 +45,28 @@ class RowListing(Listing[ComparisonRow]):
     """The rows of a comparison."""
 
     def _names(self, rows: Sequence[ComparisonRow]) -> Mapping[str, Sequence[str]]:
-        custom = {metric.metric: None for row in rows for metric in row.custom_metrics}
         metrics = Node(self._caller).capabilities().metrics
-        return {"metrics": metrics, "custom_metrics": list(custom)}
+        return {"metrics": metrics, "custom_metrics": _custom_names(rows)}
+
+    def _shown_names(
+        self, rows: Sequence[ComparisonRow]
+    ) -> Mapping[str, Sequence[str]]:
+        capabilities = Node(self._caller).capabilities()
+        measured = {name for row in rows for name in row.metrics}
+        shown = [
+            metric.name
+            for metric in capabilities.metric_table
+            # Those of a metric set are measured only if the policy selects it.
+            if metric.in_default_columns
+            or (metric.family == "element" and metric.name in measured)
+        ]
+        # Older daemons report only the names.
+        metrics = shown if capabilities.metric_table else capabilities.metrics
+        return {"metrics": metrics, "custom_metrics": _custom_names(rows)}
+
+
+def _custom_names(rows: Iterable[ComparisonRow]) -> list[str]:
+    return list({m.metric: None for row in rows for m in row.custom_metrics})
 
 
 class Comparisons:
@@ -168,14 +190,14 @@ class Comparisons:
 
     def wait(
         self,
-        comparison: Comparison | str,
+        comparison: Comparison | str | int,
         *,
         timeout: float | timedelta | None = None,
     ) -> Comparison:
         """Waits until a comparison is done.
 
         Args:
-            comparison: The comparison, or its name.
+            comparison: The comparison, or its name as in `get`.
             timeout: Time limit, in seconds; None: that of the connection, or 24
                 hours.
 
@@ -185,7 +207,7 @@ class Comparisons:
                 `DEADLINE_EXCEEDED` if the time limit was exceeded; the
                 comparison then continues.
         """
-        name = _name_of(comparison)
+        name = self._name_of(comparison)
         limit = seconds_of(timeout)
         deadline = (
             self._caller.stream_deadline()
@@ -213,12 +235,17 @@ class Comparisons:
             time.sleep(min(delay, left))
             delay = min(delay * 1.5, _SLOWEST_POLL_S)
 
-    def get(self, comparison: Comparison | str) -> Comparison:
+    def get(self, comparison: Comparison | str | int) -> Comparison:
         """Returns the current state of a comparison.
+
+        Args:
+            comparison: The comparison, or one of its names as in msitctl, such as
+                `c-000009` or `c-9`. `latest` and -1 stand for the newest
+                comparison, and -2 for the one before it.
 
         Raises QueryError `NOT_FOUND` if it does not exist.
         """
-        request = new("GetComparisonRequest", comparison=_name_of(comparison))
+        request = new("GetComparisonRequest", comparison=self._name_of(comparison))
         return self._call("GetComparison", request)
 
     def list(self, *, limit: int | None = None) -> Listing[Comparison]:
@@ -238,7 +265,7 @@ class Comparisons:
 
     def rows(
         self,
-        comparison: Comparison | str,
+        comparison: Comparison | str | int,
         *,
         verdicts: Verdict | Iterable[Verdict] | None = None,
         ops: str | Iterable[str] | None = None,
@@ -248,7 +275,7 @@ class Comparisons:
         """Lists the rows of a comparison in execution order.
 
         Args:
-            comparison: The comparison, or its name.
+            comparison: The comparison, or its name as in `get`.
             verdicts: Verdicts to list; None: all.
             ops: Patterns of ops, at most 64; None: all.
             rows: Numbers of rows, at most 1000; None: all.
@@ -265,7 +292,7 @@ class Comparisons:
             "rows",
             ComparisonRow,
             {
-                "comparison": _name_of(comparison),
+                "comparison": self._name_of(comparison),
                 "verdicts": arguments.texts("verdicts", verdicts),
                 "op_patterns": arguments.texts("ops", ops),
                 "rows": arguments.numbers("rows", rows),
@@ -274,7 +301,7 @@ class Comparisons:
         )
 
     def follow(
-        self, comparison: Comparison | str, *, first_row: int = 0
+        self, comparison: Comparison | str | int, *, first_row: int = 0
     ) -> Iterator[ComparisonRow]:
         """Yields rows as they are produced, until the comparison is over.
 
@@ -282,7 +309,7 @@ class Comparisons:
         comparison ended, call `get`.
 
         Args:
-            comparison: The comparison, or its name.
+            comparison: The comparison, or its name as in `get`.
             first_row: Number of the first row to return.
         """
         deadline = self._caller.stream_deadline()
@@ -292,7 +319,7 @@ class Comparisons:
             before = next_row
             request = new(
                 "StreamComparisonRowsRequest",
-                comparison=_name_of(comparison),
+                comparison=self._name_of(comparison),
                 first_row=next_row,
             )
             try:
@@ -312,21 +339,21 @@ class Comparisons:
                     raise
             time.sleep(_RETRY_DELAY_S)
 
-    def cancel(self, comparison: Comparison | str) -> Comparison:
+    def cancel(self, comparison: Comparison | str | int) -> Comparison:
         """Stops a comparison. The rows that exist are kept."""
-        request = new("CancelComparisonRequest", comparison=_name_of(comparison))
+        request = new("CancelComparisonRequest", comparison=self._name_of(comparison))
         return self._call("CancelComparison", request)
 
-    def delete(self, comparison: Comparison | str) -> None:
+    def delete(self, comparison: Comparison | str | int) -> None:
         """Stops a comparison and removes it with its rows, without confirmation."""
-        request = new("DeleteComparisonRequest", comparison=_name_of(comparison))
+        request = new("DeleteComparisonRequest", comparison=self._name_of(comparison))
         self._caller.unary(
             "ComparisonService/DeleteComparison", request, "google.protobuf.Empty"
         )
 
     def add_metrics(
         self,
-        comparison: Comparison | str,
+        comparison: Comparison | str | int,
         metrics: Mapping[int, Iterable[CustomMetric]],
     ) -> Comparison:
         """Adds user-defined metrics to rows of a comparison that has ended.
@@ -336,7 +363,7 @@ class Comparisons:
         replaced.
 
         Args:
-            comparison: The comparison, or its name.
+            comparison: The comparison, or its name as in `get`.
             metrics: Metrics by row number, at most 16 per row.
 
         Returns:
@@ -348,7 +375,7 @@ class Comparisons:
                 name that is reserved. Rows are sent 256 at a time in ascending
                 order; rows that were sent earlier keep their metrics.
         """
-        name = _name_of(comparison)
+        name = self._name_of(comparison)
         latest = None
         rows = sorted(metrics.items())
         for first in range(0, len(rows), _ROWS_PER_CALL):
@@ -358,17 +385,70 @@ class Comparisons:
             latest = self._call("AddRowMetrics", request)
         return self.get(name) if latest is None else latest
 
+    def report(
+        self,
+        comparison: Comparison | str | int,
+        path: str | os.PathLike[str],
+        format: str | None = None,
+        *,
+        verdicts: Verdict | Iterable[Verdict] | None = None,
+        histograms: int | None = None,
+        mode: str | None = None,
+        rules: str | os.PathLike[str] | None = None,
+        compat: bool = False,
+        colors: bool = False,
+        timeout: float | timedelta | None = None,
+    ) -> None:
+        """Writes the report that `msitctl compare report` writes, with that program.
+
+        Warns if the comparison is partial.
+
+        Args:
+            comparison: The comparison, or its name as in `get`.
+            path: The file to write. It is created completely or not at all.
+            format: `csv`, `jsonl`, `xlsx`, `html`, `msit`, `msprobe` or
+                `advice`; None: by the end of `path`.
+            verdicts: Verdicts of the rows to write; None: all.
+            histograms: With `html`: number of rows with histograms.
+            mode: With `msprobe`: `all`, `summary` or `md5`.
+            rules: With `msprobe` or `advice`: a YAML file with thresholds.
+            compat: With `msprobe`: judges rows as msprobe does.
+            colors: With `msprobe`: colors rows as its early releases do.
+            timeout: Time limit, in seconds; None: that of the connection, or 24
+                hours.
+
+        Raises:
+            FileNotFoundError: msitctl is not installed.
+            OSError: The file cannot be written.
+            ValueError: msitctl does not accept an argument.
+            QueryError: The daemon refused a call, or the time limit was exceeded.
+        """
+        words = [self._name_of(comparison), f"--out={os.path.abspath(path)}"]
+        wanted = arguments.texts("verdicts", verdicts)
+        for flag, value in (
+            ("format", format),
+            ("verdict", ",".join(wanted) or None),
+            ("histograms", histograms),
+            ("mode", mode),
+            ("rules", None if rules is None else os.path.abspath(rules)),
+        ):
+            if value is not None:
+                words.append(f"--{flag}={value}")
+        words += ["--compat"] if compat else []
+        words += ["--colors"] if colors else []
+        limit = seconds_of(timeout)
+        if limit is None:
+            limit = self._caller.stream_deadline() - time.monotonic()
+        write_report(self._caller.settings, words, limit)
+
+    def _name_of(self, comparison: Comparison | str | int) -> str:
+        return full_name(comparison, self.list)
+
     def _call(self, method: str, request: object) -> Comparison:
         answer = self._caller.unary(
             f"ComparisonService/{method}", request, "Comparison"
         )
         return cast(Comparison, from_message(answer))
-
-
-def _name_of(comparison: Comparison | str) -> str:
-    if isinstance(comparison, Comparison):
-        return comparison.name
-    return arguments.text("comparison", comparison)
 
 
 def _succeeded(comparison: Comparison) -> Comparison:

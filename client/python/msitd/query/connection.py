@@ -75,7 +75,7 @@ class Settings:
         """`tls_host` is the host name in the certificate, for endpoints that
         are addresses.
         """
-        self._tls_host = tls_host
+        self.tls_host = tls_host
         self.ca_file = ca_file or os.environ.get("MSITCTL_CA_FILE", "")
         self.cert_file = cert_file or os.environ.get("MSITCTL_CERT_FILE", "")
         self.key_file = key_file or os.environ.get("MSITCTL_KEY_FILE", "")
@@ -111,8 +111,8 @@ class Settings:
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS_MAX),
         ]
-        if self._tls_host:
-            options.append(("grpc.ssl_target_name_override", self._tls_host))
+        if self.tls_host:
+            options.append(("grpc.ssl_target_name_override", self.tls_host))
         if not self.tls:
             return grpc.insecure_channel(self.target, options=options)
         files = (self.ca_file, self.key_file, self.cert_file)
@@ -138,6 +138,7 @@ class Caller:
         self._status_class = message_class("google.rpc.Status")
         self._info_class = message_class("google.rpc.ErrorInfo")
         self._grpc = grpc
+        self.settings = settings
         self._endpoint = settings.endpoint
         self._timeout = timeout
         self._channel = settings.channel(

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msitd.query import merging
 from msitd.query.comparison_types import (
@@ -20,7 +20,7 @@ from msitd.query.comparison_types import (
 )
 from msitd.query.errors import PartialError, QueryError
 from msitd.query.node_types import NodeStatus
-from msitd.query.table import columns_of, to_arrow, to_pandas
+from msitd.query.tabular import Tabular
 from msitd.query.tensors import execution_order, name_of
 from msitd.query.types import (
     CaptureCoverage,
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import numpy
-    import pandas
-    import pyarrow
     import torch
     from typing_extensions import Self
 
@@ -192,7 +190,7 @@ class Nodes:
                 self._unreachable[node] = str(error)
 
 
-class FleetListing(Generic[T]):
+class FleetListing(Tabular[T]):
     """Rows of all nodes, in the order of a single daemon.
 
     Each iteration queries again.
@@ -254,14 +252,6 @@ class FleetListing(Generic[T]):
                     self._nodes.fail(node, error)
             # Among equal rows, that of the first node is returned first.
             heads = {node: heads[node] for node in self._nodes.names if node in heads}
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Reads all rows into a table, as `Listing.to_pandas` does."""
-        return to_pandas(list(self), columns_of(self._row_type, {}))
-
-    def to_arrow(self) -> pyarrow.Table:
-        """Reads all rows into a table, as `Listing.to_arrow` does."""
-        return to_arrow(list(self), columns_of(self._row_type, {}))
 
 
 class FleetTensorListing(FleetListing[Tensor]):

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msitd.query import arguments
 from msitd.query.errors import QueryError
 from msitd.query.messages import from_message, new
-from msitd.query.table import columns_of, to_arrow, to_pandas
+from msitd.query.tabular import PAGE_ROWS_MAX, Tabular
 
 if TYPE_CHECKING:
-    import pandas
-    import pyarrow
-
     from msitd.query.connection import Caller
 
 T = TypeVar("T")
 
-# Maximum number of rows that a daemon returns per page.
-PAGE_ROWS_MAX = 1000
 
-
-class Listing(Generic[T]):
+class Listing(Tabular[T]):
     """Iterates over rows of a daemon and keeps one page of at most 1000 rows in memory.
 
     A page is requested when its first row is needed. Each iteration requests
@@ -77,33 +71,9 @@ class Listing(Generic[T]):
             token = page.next_page_token
             left = None if left is None else left - len(rows)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """Reads all rows into a table; see msitd.query.table for its columns.
-
-        Raises:
-            ImportError: pandas is not installed.
-            QueryError: See the class.
-        """
-        rows = list(self)
-        return to_pandas(rows, columns_of(self._row_type, self._names(rows)))
-
-    def to_arrow(self) -> pyarrow.Table:
-        """Reads all rows into a table; see msitd.query.table for its columns.
-
-        Raises:
-            ImportError: pyarrow is not installed.
-            QueryError: See the class.
-        """
-        rows = list(self)
-        return to_arrow(rows, columns_of(self._row_type, self._names(rows)))
-
     def _page(self, request: Any, size: int, token: str) -> Any:
         asked = type(request)()
         asked.CopyFrom(request)
         asked.page_size = size
         asked.page_token = token
         return self._caller.unary(self._method, asked, f"{self._noun}Response")
-
-    def _names(self, rows: Sequence[T]) -> Mapping[str, Sequence[str]]:
-        """Returns the keys of each field whose keys become columns."""
-        return {}

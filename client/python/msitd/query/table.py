@@ -1,8 +1,9 @@
 """Rows as columns, for pandas and Arrow.
 
-Each field is a column. Nested fields have dots in their names, as in the CSV of
-msitctl: `summary.min`, `golden.dtype`, `metrics.cosine`. The type of a column
-depends only on the field, so an empty table has the same columns as a full one.
+`columns_of` makes each field a column. Nested fields have dots in their names, as
+in the CSV of msitctl: `summary.min`, `golden.dtype`, `metrics.cosine`. The type of
+a column depends only on the field, so an empty table has the same columns as a
+full one. msitd.query.layouts selects the columns of a table for people.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import functools
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msitd.query.comparison_types import CustomMetric
 from msitd.query.messages import missing
+from msitd.query.text import human_duration, human_size
 from msitd.query.types import RankRange, TokenRequest
 
 # Types in pyarrow and pandas, by the kind of the column. Columns without a
@@ -61,6 +63,8 @@ class Column(NamedTuple):
     name: str
     kind: str
     get: Callable[[Any], Any]
+    is_size: bool = False
+    """Whether it is a number of bytes."""
 
 
 @functools.cache
@@ -73,8 +77,10 @@ def _fixed_columns(row_type: Any) -> tuple[Column, ...]:
         hint = _without_none(hints[field.name])
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             columns += [
-                Column(f"{field.name}.{name}", kind, _chain(get, inner))
-                for name, kind, inner in _fixed_columns(hint)
+                inner._replace(
+                    name=f"{field.name}.{inner.name}", get=_chain(get, inner.get)
+                )
+                for inner in _fixed_columns(hint)
             ]
         elif hint == tuple[RankRange, ...]:
             columns.append(Column(field.name, "text", _range_text_of(get)))
@@ -83,7 +89,8 @@ def _fixed_columns(row_type: Any) -> tuple[Column, ...]:
         elif hint == Mapping[str, str]:
             columns.append(Column(field.name, "labels", get))
         elif hint in _KINDS:
-            columns.append(Column(field.name, _KINDS[hint], get))
+            is_size = field.name.endswith(("_bytes", "_bytes_max"))
+            columns.append(Column(field.name, _KINDS[hint], get, is_size))
         elif hint in (Mapping[str, float], tuple[CustomMetric, ...]):
             # Placeholder that `columns_of` replaces with one column per name.
             columns.append(Column(field.name, "names", get))
@@ -146,6 +153,27 @@ def to_pandas(rows: Iterable[Any], columns: Sequence[Column]) -> Any:
             for column, cells in zip(columns, values, strict=True)
         }
     )
+
+
+def cell_text(column: Column, value: Any) -> str:
+    """Returns a value of a column as msitctl prints it in a table."""
+    if value is None:
+        return ""
+    if column.kind == "float":
+        return f"{value:.6g}"
+    if column.kind == "bool":
+        return "true" if value else "false"
+    if column.kind == "int":
+        return human_size(value) if column.is_size else str(value)
+    if column.kind == "time":
+        return cast(datetime, value).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if column.kind == "duration":
+        return human_duration(value.total_seconds())
+    if column.kind in ("ints", "texts"):
+        return ",".join(map(str, value))
+    if column.kind == "labels":
+        return "; ".join(f"{key}: {text}" for key, text in sorted(value.items()))
+    return str(value)
 
 
 def _transpose(rows: Iterable[Any], columns: Sequence[Column]) -> list[list[Any]]:

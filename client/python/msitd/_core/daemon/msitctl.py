@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from msitd._core.daemon.programs import find_program, query_endpoint, query_environment
+from msitd._core.daemon.programs import query_endpoint, query_environment
+from msitd._core.installed import find_program
 
 # Functions that map a path of the program to its real location. `msitctl exec`
 # may map paths, and msitctl is not a Python program that it could patch.

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from msitd._core.daemon.programs import find_program
+from msitd._core.installed import find_program
 
 # A daemon that exits is detected at once, so a slow start is waited for.
 _START_MAX_S = 60.0

@@ -1,33 +1,15 @@
-"""Finds the programs of msitd, and the endpoint for queries of a daemon."""
+"""Finds the endpoint for queries of a daemon."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import sys
 
 # The default location of a daemon.
 _NODE_SOCKETS = "/run/msitd"
 _SOCKET = "msitd.sock"
 _DEFAULT_ADDRESS = ("127.0.0.1", 7741)
 _PROBE_TIMEOUT_S = 1.0
-
-
-def find_program(name: str) -> str:
-    """Returns the path of `msitctl` or `msitd`: next to Python, otherwise in PATH.
-
-    Raises:
-        FileNotFoundError: The program is in neither place.
-    """
-    beside = os.path.dirname(sys.executable)
-    found = shutil.which(name, path=beside) or shutil.which(name)
-    if found is None:
-        raise FileNotFoundError(
-            f"there is no {name}, neither in {beside} nor in PATH: install msitd, or "
-            "add the folder of its programs to PATH"
-        )
-    return found
 
 
 def is_daemon_there() -> bool:
