@@ -693,6 +693,7 @@ SEE_NO_TENSORS = {
     "graph.effect_order",
     "graph.graphs",
     "graph.sites",
+    "installed",
     "interpreters",
     "leaf.options",
     "module.context",
