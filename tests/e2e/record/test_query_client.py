@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from google.protobuf import json_format
 from msitd import query
 from msitd.query.messages import from_message, new
 
-from daemon import Daemon
+from daemon import BIN_DIR, Daemon
 
 OPS = [f"layer.{i}" for i in range(12)]
 
@@ -321,7 +322,9 @@ def test_streams(recorded: Daemon, asked: query.Connection) -> None:
         time.sleep(0.05)
 
 
-def test_tls(new_daemon: Callable[[], Daemon], tmp_path: Path) -> None:
+def test_tls(
+    new_daemon: Callable[[], Daemon], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     for who, identity in (("daemon", "127.0.0.1"), ("client", "user@example.org")):
@@ -341,6 +344,11 @@ def test_tls(new_daemon: Callable[[], Daemon], tmp_path: Path) -> None:
     }
     with query.connect(daemon.endpoint, ca_file=ca_file, **own) as asked:
         assert list(asked.runs.list()) == []
+        # msitctl, which writes reports, connects with the same files.
+        monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
+        with pytest.raises(query.QueryError) as caught:
+            asked.comparisons.report("c-1", tmp_path / "report.html")
+        assert caught.value.code == "NOT_FOUND"
     for settings in ({}, {"ca_file": ca_file}):
         with (
             query.connect(daemon.endpoint, **settings) as asked,
