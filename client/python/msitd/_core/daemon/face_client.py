@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 
 from msitd._core.client import Client
 from msitd._core.daemon.lazy_opening import FIRST_TRY_S
@@ -44,7 +43,7 @@ class FaceClient:
         self._daemon: PrivateDaemon | None = None
         # The value for `msitd.Client`.
         self.endpoint: str | None = None
-        if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
+        if not is_daemon_there():
             self._daemon = PrivateDaemon(folder)
             self.endpoint = self._daemon.endpoint
             _logger.warning(
