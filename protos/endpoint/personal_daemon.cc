@@ -209,7 +209,7 @@ std::string WhyNotStart(Start start, const Surroundings& around) {
   for (const std::string_view no : {"0", "false", "no", "off"}) {
     if (wanted == no) return std::string(kStartVariable) + " is " + wanted;
   }
-  if (!wanted.empty()) return "";
+  if (!wanted.empty() || start == Start::kNamed) return "";
   if (around.uid == 0) return "for root, MSITD_START=1 has to allow it";
   if (IsInService(around)) {
     return "for a process of a service, MSITD_START=1 has to allow it";

@@ -17,11 +17,14 @@
 // a command.
 namespace msitd::endpoint {
 
-// Whether a daemon may be started, as a flag of the user says.
+// Whether a daemon may be started.
 enum class Start {
   // Yes, unless MSITD_START forbids it, the user is root, or the process is
   // part of a service. For these two, MSITD_START has to allow it.
   kAuto,
+  // Yes, unless MSITD_START forbids it, because the user has named the personal
+  // daemon.
+  kNamed,
   kYes,
   kNo,
 };

@@ -84,11 +84,13 @@ def test_every_spelling_leads_to_the_socket_of_queries(tmp_path: Path) -> None:
 def test_a_variable_forbids_the_start(value: str) -> None:
     around = Surroundings({"MSITD_START": value}, uid=1000)
     assert "MSITD_START is" in personal.why_not_start(around)
+    assert "MSITD_START is" in personal.why_not_start(around, is_named=True)
 
 
 def test_root_and_services_need_permission() -> None:
     assert personal.why_not_start(Surroundings({}, uid=1000)) == ""
     assert "for root" in personal.why_not_start(Surroundings({}, uid=0))
+    assert personal.why_not_start(Surroundings({}, uid=0), is_named=True) == ""
     info = os.fstat(2)
     for variables in (
         {"SYSTEMD_EXEC_PID": str(os.getpid())},

@@ -33,6 +33,9 @@ absl::Status ChooseDaemon(std::string_view given, endpoint::Start start,
   } else if (choice.origin == Origin::kPersonal) {
     options.endpoint = SocketIn(choice.endpoint);
     options.personal_dir = choice.endpoint;
+    if (!choice.is_default && start == endpoint::Start::kAuto) {
+      options.start = endpoint::Start::kNamed;
+    }
   } else {
     options.endpoint = choice.origin == Origin::kSystem
                            ? SocketIn(choice.endpoint)

@@ -108,6 +108,7 @@ Status FindDaemon(std::string_view given, std::chrono::microseconds timeout,
     return {};
   }
   endpoint::StartOptions how;
+  if (!choice.is_default) how.start = endpoint::Start::kNamed;
   how.timeout = std::chrono::ceil<std::chrono::milliseconds>(timeout);
   if (interrupt) {
     how.is_interrupted = [&interrupt] { return interrupt(); };

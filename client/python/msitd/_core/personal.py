@@ -13,7 +13,7 @@ import stat
 import subprocess
 import sys
 
-from msitd._core.endpoints import QUERY_SOCKET, Surroundings, choose_endpoint
+from msitd._core.endpoints import QUERY_SOCKET, Choice, Surroundings, choose_endpoint
 from msitd._core.errors import MsitError
 
 # A daemon that exits is detected at once, so a slow start is waited for.
@@ -65,27 +65,28 @@ def find_daemon(given: str | None, timeout: float) -> str | None:
         return choice.endpoint
     if choice.is_default and wants_tls():
         return None
-    ensure_personal_daemon(choice.endpoint, timeout)
+    ensure_personal_daemon(choice, timeout)
     return choice.endpoint
 
 
-def ensure_personal_daemon(socket_dir: str, timeout: float) -> None:
+def ensure_personal_daemon(choice: Choice, timeout: float) -> None:
     """Returns once the personal daemon accepts connections, or after the timeout.
 
     Args:
-        socket_dir: The result of `personal_socket_dir`.
+        choice: The result of `choose_endpoint`, of origin `personal`.
         timeout: Maximum time in seconds to wait.
 
     Raises:
         MsitError: No daemon runs, and it may not or cannot be started.
     """
     around = Surroundings()
+    socket_dir = choice.endpoint
     problem = check_socket_dir(socket_dir, around.uid)
     if problem:
         raise MsitError(problem)
     if is_listening(socket_dir):
         return
-    why = why_not_start(around)
+    why = why_not_start(around, is_named=not choice.is_default)
     if why:
         raise MsitError(
             "no msitd runs on this machine, neither a service nor a daemon of your "
@@ -99,12 +100,16 @@ def ensure_personal_daemon(socket_dir: str, timeout: float) -> None:
     _run(program, socket_dir, timeout)
 
 
-def why_not_start(around: Surroundings) -> str:
-    """Returns why no daemon may be started, for the user; "" if one may be."""
+def why_not_start(around: Surroundings, *, is_named: bool = False) -> str:
+    """Returns why no daemon may be started, for the user; "" if one may be.
+
+    Args:
+        is_named: Whether the user has named the personal daemon.
+    """
     wanted = around.variables.get("MSITD_START", "").lower()
     if wanted in _NO:
         return f"MSITD_START is {wanted}"
-    if wanted:
+    if wanted or is_named:
         return ""
     if around.uid == 0:
         return "for root, MSITD_START=1 has to allow it"

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, SupportsFloat
 
-from msitd._core.endpoints import choose_endpoint
+from msitd._core.endpoints import Choice, choose_endpoint
 from msitd._core.errors import MsitError
 from msitd._core.personal import START_MAX_S, ensure_personal_daemon
 from msitd.query import arguments
@@ -77,8 +77,8 @@ class Settings:
         """`tls_host` is the host name in the certificate, for endpoints that
         are addresses.
 
-        `problem` is why this user has no daemon, and `personal_dir` the socket
-        folder if the daemon is that of the user.
+        `problem` is why this user has no daemon, and `personal` is set if the
+        daemon is that of the user.
         """
         self._tls_host = tls_host
         self.ca_file = ca_file or os.environ.get("MSITCTL_CA_FILE", "")
@@ -95,14 +95,14 @@ class Settings:
             raise ValueError("cert_file and key_file go together")
         choice = choose_endpoint(endpoint)
         self.problem = ""
-        self.personal_dir = ""
+        self.personal: Choice | None = None
         if choice.is_default and tls:
             self.endpoint = DEFAULT_ADDRESS
         else:
             self.problem = choice.problem
             self.endpoint = choice.for_queries
             if choice.origin == "personal":
-                self.personal_dir = choice.endpoint
+                self.personal = choice
         self.target = target_of(self.endpoint)
         if tls and self.endpoint.startswith("unix:"):
             raise ValueError(f"TLS does not go with {self.endpoint}: a socket has none")
@@ -151,7 +151,7 @@ class Caller:
         self._grpc = grpc
         self._endpoint = settings.endpoint
         self._problem = settings.problem
-        self._personal_dir = settings.personal_dir
+        self._personal = settings.personal
         self._timeout = timeout
         self._channel = settings.channel(
             grpc, CONNECT_TIMEOUT_S if connect_timeout is None else connect_timeout
@@ -255,10 +255,10 @@ class Caller:
         """Starts the daemon of the user, which may have ended since the last call."""
         if self._problem:
             raise QueryError("UNAVAILABLE", "", self._problem)
-        if self._personal_dir:
+        if self._personal is not None:
             limit = START_MAX_S if self._timeout is None else self._timeout
             try:
-                ensure_personal_daemon(self._personal_dir, limit)
+                ensure_personal_daemon(self._personal, limit)
             except MsitError as error:
                 raise QueryError("UNAVAILABLE", "", str(error)) from None
 

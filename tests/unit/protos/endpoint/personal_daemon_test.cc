@@ -55,12 +55,15 @@ TEST(WhyNotStartTest, AVariableAndAFlagDecide) {
   }
   EXPECT_THAT(WhyNotStart(Start::kYes, With({{"MSITD_START", "0"}})),
               IsEmpty());
+  EXPECT_THAT(WhyNotStart(Start::kNamed, With({{"MSITD_START", "0"}})),
+              HasSubstr("MSITD_START is 0"));
 }
 
 TEST(WhyNotStartTest, RootAndServicesNeedPermission) {
   EXPECT_THAT(WhyNotStart(Start::kAuto, With({}, 0)), HasSubstr("for root"));
   EXPECT_THAT(WhyNotStart(Start::kAuto, With({{"MSITD_START", "1"}}, 0)),
               IsEmpty());
+  EXPECT_THAT(WhyNotStart(Start::kNamed, With({}, 0)), IsEmpty());
   const std::map<std::string, std::string> service = {
       {"SYSTEMD_EXEC_PID", std::to_string(::getpid())}};
   EXPECT_THAT(WhyNotStart(Start::kAuto, With(service)),

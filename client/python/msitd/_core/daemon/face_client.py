@@ -48,7 +48,8 @@ class FaceClient:
             self.endpoint = self._daemon.endpoint
             _logger.warning(
                 "no daemon of msitd runs here, so one of this process records until "
-                "its end; set MSITD_ENDPOINT to keep the run in another one"
+                "its end; set MSITD_ENDPOINT=personal to keep the run in a daemon of "
+                "your own"
             )
         try:
             self.client = Client(
