@@ -22,9 +22,11 @@
 #include "daemon/server/grpc_log.h"
 #include "daemon/server/idle_end.h"
 #include "daemon/server/passed_sockets.h"
+#include "daemon/server/personal.h"
 #include "daemon/server/signals.h"
 #include "daemon/server/socket_file.h"
 #include "daemon/server/systemd.h"
+#include "protos/endpoint/endpoint_rule.h"
 #include "protos/os/nice.h"
 #include "protos/status/status.h"
 #include "storage/rebuild/recovered_store.h"
@@ -140,6 +142,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     const config::DaemonConfig& given, storage::Env& env, bool recovers) {
   const config::DaemonConfig config =
       recovers ? WithoutArchiving(given) : given;
+  if (config.socket_dir ==
+      endpoint::PersonalSocketDir(endpoint::Surroundings::OfProcess())) {
+    MSITD_RETURN_IF_ERROR(MakePersonalSocketDir(config.socket_dir));
+  }
   auto out = std::unique_ptr<Daemon>(new Daemon(config));
   MSITD_ASSIGN_OR_RETURN(
       out->store_, recovers

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -74,15 +75,6 @@ std::string Print(const std::string& socket_dir) {
   return fmt::format("unix:{}\n", socket_dir);
 }
 
-absl::Status MakeSocketDir(const std::string& path) {
-  if (::mkdir(path.c_str(), kPersonalFolderMode) != 0 && errno != EEXIST) {
-    return ErrnoStatus(errno, "make the folder of the sockets, " + path);
-  }
-  const std::string problem = endpoint::CheckSocketDir(path, ::geteuid());
-  if (problem.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(problem);
-}
-
 absl::StatusOr<UniqueFd> OpenLock(const std::string& socket_dir) {
   const std::string path = socket_dir + "/lock";
   UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
@@ -122,18 +114,52 @@ bool IsOnNetwork(const std::string& path) {
   return type == kNfsMagic || type == kLustreMagic || type == kSmbMagic;
 }
 
+std::string HostName() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+std::string RunningPath(const config::PersonalFiles& files) {
+  return files.state_dir + "/running";
+}
+
+// Notes where the daemon of this store runs, for those who find the store in
+// use.
+void NoteRunning(const config::PersonalFiles& files,
+                 const std::string& socket_dir) {
+  std::ofstream(RunningPath(files)) << HostName() << ' ' << socket_dir << '\n';
+}
+
+bool IsInUse(const std::string& store) {
+  const UniqueFd lock(
+      ::open((store + "/LOCK").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return lock.valid() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 &&
+         errno == EWOULDBLOCK;
+}
+
+// Returns where another daemon uses the store; "" if that is unknown.
+std::string UserOfStore(const config::PersonalFiles& files) {
+  std::string host;
+  std::string socket_dir;
+  std::ifstream(RunningPath(files)) >> host >> socket_dir;
+  if (socket_dir.empty() || !IsInUse(files.store())) return "";
+  if (host != HostName()) {
+    return fmt::format("; your daemon on {} uses it", host);
+  }
+  return fmt::format(
+      "; your daemon with the sockets in {} uses it: to use it "
+      "too, set MSITD_ENDPOINT={}",
+      socket_dir, socket_dir);
+}
+
 // Adds what the user can do about a store that cannot be opened or created.
 std::string WithAdvice(const std::string& message,
                        const config::PersonalFiles& files) {
   return fmt::format(
-      "{}{}; the store of your own daemon is in {}; to keep it elsewhere, set "
-      "XDG_STATE_HOME to a folder on a local disk with space",
-      message,
-      IsOnNetwork(files.state_dir)
-          ? "; this is a network file system, so the daemon may also run on "
-            "another machine"
-          : "",
-      files.state_dir);
+      "{}{}; the store of your own daemon is in {}{}; to keep it elsewhere, "
+      "set XDG_STATE_HOME to a folder on a local disk with space",
+      message, UserOfStore(files), files.state_dir,
+      IsOnNetwork(files.state_dir) ? ", on a network file system" : "");
 }
 
 absl::Status MakeStateDir(const std::string& path) {
@@ -195,11 +221,25 @@ std::string Await(const UniqueFd& daemon, const std::string& log) {
 
 }  // namespace
 
+absl::Status MakePersonalSocketDir(const std::string& path) {
+  if (::mkdir(path.c_str(), kPersonalFolderMode) != 0 && errno != EEXIST) {
+    return ErrnoStatus(errno, "make the folder of the sockets, " + path);
+  }
+  const std::string problem = endpoint::CheckSocketDir(path, ::geteuid());
+  if (!problem.empty()) return absl::FailedPreconditionError(problem);
+  // An earlier daemon may have been started with other permissions.
+  if (::chmod(path.c_str(), kPersonalFolderMode) != 0) {
+    return ErrnoStatus(errno, "change the permissions of " + path);
+  }
+  return absl::OkStatus();
+}
+
 int StartPersonal(const config::DaemonConfig& config,
                   const config::PersonalFiles& files) {
   ::umask(kPersonalUmask);
   CloseInheritedFiles();
-  if (absl::Status made = MakeSocketDir(config.socket_dir); !made.ok()) {
+  if (absl::Status made = MakePersonalSocketDir(config.socket_dir);
+      !made.ok()) {
     return Fail(Message(made));
   }
   const absl::StatusOr<UniqueFd> lock = OpenLock(config.socket_dir);
@@ -234,6 +274,7 @@ int StartPersonal(const config::DaemonConfig& config,
   to.reset();
   const std::string problem = Await(from, files.log());
   if (!problem.empty()) return Fail(WithAdvice(problem, files));
+  NoteRunning(files, config.socket_dir);
   fmt::print("{}", Print(config.socket_dir));
   return EXIT_SUCCESS;
 }

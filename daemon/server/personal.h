@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
+#include "absl/status/status.h"
 #include "daemon/config/daemon_config.h"
 #include "daemon/config/personal.h"
 
 namespace msitd::server {
+
+// Creates the socket folder of a personal daemon, which only its user can
+// enter, or checks that an existing one belongs to the user.
+//
+// Errors: FAILED_PRECONDITION if it does not; those of the file system.
+absl::Status MakePersonalSocketDir(const std::string& path);
 
 // Starts the personal daemon of the user in the background, unless one runs.
 // Returns after it accepts connections, and prints its endpoint. Returns the
