@@ -92,6 +92,24 @@ def test_a_query_starts_one(person: Person) -> None:
     assert person.daemons()
 
 
+def test_programs_in_c_start_one(person: Person) -> None:
+    """The extension calls msit_open, here without the endpoint of the package."""
+    text = """
+from msitd import _msit
+from msitd._core.vocabulary import IF_EXISTS_NUMBERS, OVERFLOW_NUMBERS
+client = _msit.Client(
+    None, "r", 0, 1, 10**6, None, 20_000, 5 * 10**6, "cpu:0", "test",
+    OVERFLOW_NUMBERS["block"], IF_EXISTS_NUMBERS["fail"], None, 0,
+)
+print(client.open_code == _msit.OK, "" if client.open_code == 0 else _msit.last_error())
+"""
+    off = person.python(text, variables={"MSITD_START": "0"}).stdout
+    assert off.startswith(f"False {NEITHER}, and none was started: MSITD_START is 0")
+    assert person.python(text).stdout.strip() == "True"
+    assert len(person.daemons()) == 1
+    assert names(person) == {"r"}
+
+
 def test_it_ends_when_it_is_idle_and_nothing_is_lost(person: Person) -> None:
     person.run(sys.executable, "-c", RECORD, "first")
     person.wait_for_end()
@@ -233,6 +251,11 @@ def test_root_starts_none_by_accident(person: Person, root_only: None) -> None:
     variables["MSITD_START"] = "1"
     subprocess.run(command, env=variables, check=True, capture_output=True)
     assert person.daemons()
+    person.wait_for_end()
+    # Who names it, wants it.
+    variables |= {"MSITD_START": "", "MSITD_ENDPOINT": "personal"}
+    subprocess.run(command, env=variables, check=True, capture_output=True)
+    assert person.daemons()
 
 
 def test_a_store_of_one_s_own_choice_needs_no_system_folder(person: Person) -> None:
@@ -241,6 +264,7 @@ def test_a_store_of_one_s_own_choice_needs_no_system_folder(person: Person) -> N
         while not person.socket.exists():
             assert daemon.poll() is None, daemon.communicate()
             time.sleep(0.01)
+        assert person.socket.parent.stat().st_mode & 0o777 == 0o700
         person.run(sys.executable, "-c", RECORD, "r")
         assert names(person) == {"r"}
         assert len(person.daemons()) == 1
@@ -267,7 +291,7 @@ def test_a_home_without_space(person: Person, root_only: None) -> None:
         failed = person.run("msitctl", "run", "list", expect=UNREACHABLE)
         assert "No space left on device" in failed.stderr
         assert "set XDG_STATE_HOME to a folder on a local disk" in failed.stderr
-        assert not person.daemons()
+        person.wait_for_end()
         elsewhere = person.folder / "elsewhere"
         elsewhere.mkdir()
         person.own()
@@ -325,6 +349,32 @@ def test_a_store_that_another_machine_uses(person: Person) -> None:
     finally:
         other.terminate()
         other.communicate(timeout=30)
+
+
+def test_a_session_with_other_folders_says_where_the_daemon_is(
+    person: Person,
+) -> None:
+    """As after a logout, or in a job of cron."""
+    person.configure("idle_exit_s = 600\n")
+    person.run(sys.executable, "-c", RECORD, "r")
+    folder = person.socket.parent
+    person.environment["XDG_RUNTIME_DIR"] = str(person.folder / "other")
+    (person.folder / "other").mkdir()
+    person.own()
+    failed = person.run("msitctl", "run", "list", expect=UNREACHABLE)
+    assert f"to use it too, set MSITD_ENDPOINT={folder}" in failed.stderr
+    person.environment["MSITD_ENDPOINT"] = str(folder)
+    assert names(person) == {"r"}
+    running = person.state / "running"
+    running.write_text(f"node7 {folder}\n")
+    del person.environment["MSITD_ENDPOINT"]
+    failed = person.run("msitctl", "run", "list", expect=UNREACHABLE)
+    assert "your daemon on node7 uses it" in failed.stderr
+    # Without its sockets, it ends.
+    shutil.rmtree(folder)
+    person.environment["XDG_RUNTIME_DIR"] = str(person.runtime)
+    person.wait_for_end()
+    assert names(person) == {"r"}
 
 
 def test_sockets_are_never_in_the_home_folder(person: Person) -> None:
