@@ -6,6 +6,7 @@
 
 #include "daemon/config/command_line.h"
 #include "daemon/server/daemon.h"
+#include "daemon/server/personal.h"
 #include "protos/status/status.h"
 
 namespace {
@@ -36,6 +37,9 @@ int main(int argc, char** argv) {
   if (command->text.has_value()) {
     fmt::print("{}", *command->text);
     return 0;
+  }
+  if (command->personal.has_value()) {
+    return msitd::server::StartPersonal(command->config, *command->personal);
   }
   return msitd::server::RunDaemon(command->config, command->recovers);
 }

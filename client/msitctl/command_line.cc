@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/ask/fanout/node_list.h"
+#include "client/ask/query/daemon_choice.h"
 #include "client/ask/query/endpoint.h"
 #include "client/ask/query/run_names.h"
 #include "client/ask/text/nearest.h"
@@ -177,11 +178,13 @@ CommandLine::CommandLine() : app_("", "msitctl") {
 
 void CommandLine::AddGlobalFlags() {
   app_.add_option("--endpoint", globals_.endpoint,
-                  "Address of the daemon: HOST:PORT, unix:PATH or /PATH. "
-                  "Default: unix:/run/msitd/msitd.sock if it exists, otherwise "
-                  "127.0.0.1:7741 [MSITCTL_ENDPOINT]")
-      ->type_name("E")
-      ->envname("MSITCTL_ENDPOINT");
+                  "Address of the daemon: HOST:PORT, unix:PATH or /PATH, or "
+                  "`personal` for your own daemon. Default: the service of "
+                  "this machine, or your own daemon if there is none. With "
+                  "TLS: 127.0.0.1:7741 [MSITD_ENDPOINT]")
+      ->type_name("E");
+  app_.add_flag("--no-start", globals_.no_start,
+                "Do not start your own daemon if none runs [MSITD_START=0]");
   app_.add_option(
           "--endpoints", globals_.endpoints,
           "Several daemons whose answers are merged, separated by commas: "
@@ -279,7 +282,7 @@ absl::StatusOr<std::vector<ask::ConnectionOptions>> CommandLine::MakeNodes(
   const bool has_list = IsTyped(app_, "--endpoints", "MSITCTL_ENDPOINTS");
   const bool has_file =
       IsTyped(app_, "--endpoints-file", "MSITCTL_ENDPOINTS_FILE");
-  const bool has_one = IsTyped(app_, "--endpoint", "MSITCTL_ENDPOINT");
+  const bool has_one = !globals_.endpoint.empty();
   if (has_list + has_file + has_one > 1) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "--endpoint, --endpoints and --endpoints-file exclude "
@@ -303,6 +306,8 @@ absl::StatusOr<std::vector<ask::ConnectionOptions>> CommandLine::MakeNodes(
   for (const ask::NodeAddress& address : *addresses) {
     ask::ConnectionOptions& node = nodes.emplace_back(of_all);
     node.endpoint = address.endpoint;
+    node.personal_dir.clear();
+    node.problem.clear();
     node.tls_host = address.host;
     node.call_timeout = *timeout;
     node.connect_timeout = std::min(node.connect_timeout, *timeout);
@@ -332,14 +337,10 @@ absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
   // Nodes have their own endpoints.
   const bool has_nodes =
       !globals_.endpoints.empty() || !globals_.endpoints_file.empty();
-  // TLS without an endpoint means the TCP address, not the socket.
-  const std::string by_default = connection.tls
-                                     ? std::string(ask::kDefaultAddress)
-                                     : ask::DefaultEndpoint();
-  connection.endpoint =
-      globals_.endpoint.empty() ? by_default : globals_.endpoint;
-  MSITD_ASSIGN_OR_RETURN(connection.target,
-                         ask::ParseEndpoint(connection.endpoint));
+  MSITD_RETURN_IF_ERROR(ask::ChooseDaemon(
+      globals_.endpoint,
+      globals_.no_start ? endpoint::Start::kNo : endpoint::Start::kAuto,
+      connection));
   if (!has_nodes && connection.tls && connection.target.starts_with("unix:")) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "{} cannot be used with {}: a Unix socket is not "

@@ -61,6 +61,7 @@ class CommandLine {
     std::string timeout;
     std::string connect_timeout = "5s";
     std::string output = "table";
+    bool no_start = false;
     bool no_color = false;
     bool guard_formulas = false;
     int progress = 0;  // Above 0: forced. Below 0: disabled.

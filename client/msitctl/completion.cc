@@ -163,7 +163,7 @@ _msitctl() {{
     done
     case "$path" in
 {}    esac
-    local ask="timeout 3 msitctl --connect-timeout 1s"
+    local ask="timeout 3 msitctl --no-start --connect-timeout 1s"
     if [[ $current != -* ]]; then
         case "$path" in
 {}        esac
@@ -224,7 +224,7 @@ _msitctl() {{
     done
     case "$command_path" in
 {}    esac
-    local ask="msitctl --connect-timeout 1s"
+    local ask="msitctl --no-start --connect-timeout 1s"
     if [[ $words[CURRENT] != -* ]]; then
         case "$command_path" in
 {}        esac
@@ -260,13 +260,15 @@ std::string FishCompletion(const CLI::App& root) {
         value.path,
         value.flag.empty() ? std::string("-f")
                            : "-x -l " + value.flag.substr(2),
-        ScriptWords(value,
-                    value.has_attachments
-                        ? "(msitctl --connect-timeout 1s run attachments "
-                          "(commandline -opc)[-1] -o name 2>/dev/null; or "
-                          "msitctl --connect-timeout 1s {} -o name 2>/dev/null)"
-                        : "(msitctl --connect-timeout 1s {} -o name "
-                          "2>/dev/null)"));
+        ScriptWords(
+            value,
+            value.has_attachments
+                ? "(msitctl --no-start --connect-timeout 1s run attachments "
+                  "(commandline -opc)[-1] -o name 2>/dev/null; or "
+                  "msitctl --no-start --connect-timeout 1s {} -o name "
+                  "2>/dev/null)"
+                : "(msitctl --no-start --connect-timeout 1s {} -o name "
+                  "2>/dev/null)"));
   }
   return fmt::format(
       R"(# fish completion of msitctl

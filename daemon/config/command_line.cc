@@ -17,6 +17,7 @@ struct Flags {
   std::string config_file;
   bool print_config = false;
   bool recovers = false;
+  bool personal = false;
   std::map<std::string_view, std::vector<std::string>> values;
 };
 
@@ -39,6 +40,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
                "to the data directory. A temporary index is built in $TMPDIR "
                "or /tmp from the segments and the rest of the old index. To "
                "repair the store, run msitd-inspect rebuild");
+  app.add_flag("--personal", flags.personal,
+               "Start a daemon for this user in the background, unless one "
+               "runs, and print its endpoint. Clients do this by themselves. "
+               "The store is in $XDG_STATE_HOME/msitd or ~/.local/state/msitd. "
+               "~/.config/msitd/msitd.toml may have keys");
   for (const KeyHelp& key : Keys()) {
     app.add_option(FlagOf(key.key), flags.values[key.key],
                    std::string(key.help))
@@ -56,6 +62,16 @@ absl::Status ApplyFile(const std::string& path, DaemonConfig& config) {
     return ErrnoStatus(errno == 0 ? EIO : errno, "read " + path);
   }
   return ApplyToml(text.str(), path, config);
+}
+
+absl::Status ApplyPersonal(CommandLine& out) {
+  MSITD_ASSIGN_OR_RETURN(out.personal, FindPersonalFiles());
+  SetPersonalDefaults(*out.personal, out.config);
+  for (const std::string& file : out.personal->config_files) {
+    const absl::Status status = ApplyFile(file, out.config);
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Apply(const Flags& flags, DaemonConfig& config) {
@@ -81,6 +97,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc,
   Flags flags;
   AddFlags(app, flags);
   CommandLine out;
+  out.config.socket_dir = DefaultSocketDir();
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -93,6 +110,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc,
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "{}; see msitd --help", error.what());
   }
+  if (flags.personal) MSITD_RETURN_IF_ERROR(ApplyPersonal(out));
   MSITD_RETURN_IF_ERROR(Apply(flags, out.config));
   out.recovers = flags.recovers;
   if (flags.print_config) out.text = ToToml(out.config);

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/config/daemon_config.h"
+#include "daemon/config/personal.h"
 
 namespace msitd::config {
 
@@ -21,6 +22,8 @@ struct CommandLine {
   // index. This is not a key of the configuration, so that no file makes every
   // start one of these.
   bool recovers = false;
+  // Set if the personal daemon of the user is to be started in the background.
+  std::optional<PersonalFiles> personal = {};
 };
 
 // Reads the flags and the file that --config names. Flags override the file.

@@ -201,6 +201,12 @@ const Key kKeys[] = {
      "Niceness of the threads that digest and write chunks, if it is higher"},
     {"drain_timeout_ms", NumberKey{&C::drain_timeout_ms, 0, 3'600'000},
      "How long a stop may take before it is forced"},
+    {"idle_exit_s", NumberKey{&C::idle_exit_s, 0, 1'000'000'000},
+     "End after this many seconds without streams, jobs and connections; 0: "
+     "never"},
+    {"start_on_demand", BoolKey{&C::start_on_demand},
+     "With --personal: false refuses to start, so that no client starts a "
+     "daemon for its user"},
 };
 
 const Key* FindKey(std::string_view name) {

@@ -108,6 +108,12 @@ struct DaemonConfig {
 
   int64_t drain_timeout_ms = 20'000;
 
+  // The daemon ends after this time without streams, jobs and connections; 0:
+  // never.
+  int64_t idle_exit_s = 0;
+  // Whether clients may start a personal daemon; see personal.h.
+  bool start_on_demand = true;
+
   // Returns the path of the Unix socket of the gRPC services.
   std::string SocketPath() const;
 

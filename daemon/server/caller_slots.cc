@@ -12,22 +12,26 @@
 
 namespace msitd::server {
 
+CallerSlots::Slot CallerSlots::MakeSlot(grpc::ServerBuilder& builder) {
+  Slot slot;
+  slot.name = std::make_shared<Name>();
+  auto credentials = grpc::experimental::LocalServerCredentials(UDS);
+  credentials->SetAuthMetadataProcessor(std::make_shared<service::CallerStamp>(
+      [name = slot.name](const grpc::AuthContext&) {
+        MutexLock lock(name->mu);
+        return name->caller;
+      }));
+  slot.handler = AddHandler(builder, std::move(credentials));
+  return slot;
+}
+
 CallerSlots::CallerSlots(access::AccessPolicy policy,
                          grpc::ServerBuilder& builder, size_t connections_max)
-    : policy_(std::move(policy)),
-      connections_max_(connections_max),
-      slots_(kSlotsMax) {
-  for (Slot& slot : slots_) {
-    slot.name = std::make_shared<Name>();
-    auto credentials = grpc::experimental::LocalServerCredentials(UDS);
-    credentials->SetAuthMetadataProcessor(
-        std::make_shared<service::CallerStamp>(
-            [name = slot.name](const grpc::AuthContext&) {
-              MutexLock lock(name->mu);
-              return name->caller;
-            }));
-    slot.handler = AddHandler(builder, std::move(credentials));
-  }
+    : policy_(std::move(policy)), connections_max_(connections_max) {
+  for (size_t i = 0; i < kSlotsMax; ++i) slots_.push_back(MakeSlot(builder));
+  strangers_ = MakeSlot(builder);
+  MutexLock lock(strangers_.name->mu);
+  strangers_.name->caller = {"this user", access::Role::kNone};
 }
 
 void CallerSlots::ForgetClosed(Clock::time_point now) {
@@ -72,12 +76,24 @@ absl::Status CallerSlots::CheckShares(const access::Caller& caller) const {
                     ErrorReason::kStreamsExhausted);
 }
 
+void CallerSlots::Refuse(int listener, UniqueFd socket) {
+  std::erase_if(strangers_.held,
+                [](const HeldSocket& held) { return !held.IsOpen(); });
+  if (strangers_.held.size() >= kStrangersMax) return;
+  strangers_.held.emplace_back(socket.get());
+  HandTo(*strangers_.handler, listener, std::move(socket));
+}
+
 absl::Status CallerSlots::Take(int listener, UniqueFd socket) {
   MSITD_ASSIGN_OR_RETURN(const access::Peer peer,
                          access::GetPeer(socket.get()));
-  MSITD_ASSIGN_OR_RETURN(
-      const access::Caller caller,
-      policy_.AdmitUser(peer, socket_group_, access::Role::kReader));
+  const absl::StatusOr<access::Caller> admitted =
+      policy_.AdmitUser(peer, socket_group_, access::Role::kReader);
+  if (!admitted.ok()) {
+    Refuse(listener, std::move(socket));
+    return admitted.status();
+  }
+  const access::Caller& caller = *admitted;
   const auto now = Clock::now();
   ForgetClosed(now);
   MSITD_RETURN_IF_ERROR(CheckShares(caller));

@@ -28,11 +28,17 @@ namespace msitd::server {
 // connections, and some connections and the last handler are reserved for
 // admins.
 //
+// Users without a role get a handler that they share, in which every call is
+// refused with the reason, because a closed connection has none.
+//
 // Thread-compatible.
 class CallerSlots final : public Handover {
  public:
   // Maximum number of users connected at a time.
   static constexpr size_t kSlotsMax = 64;
+  // Maximum number of connections of all users without a role. Further ones are
+  // closed.
+  static constexpr size_t kStrangersMax = 4;
   // How long a handler without connections stays reserved for its user.
   static constexpr std::chrono::seconds kRest{60};
 
@@ -50,7 +56,8 @@ class CallerSlots final : public Handover {
   // Sets the group of the socket file. Must be called before Take().
   void SetSocketGroup(gid_t group) { socket_group_ = group; }
 
-  // Errors: those of AccessPolicy::AdmitUser for a reader; RESOURCE_EXHAUSTED
+  // Errors: those of AccessPolicy::AdmitUser for a reader, whose calls are
+  // refused; RESOURCE_EXHAUSTED
   // (STREAMS_EXHAUSTED) if there are too many users, or too many connections of
   // this user.
   absl::Status Take(int listener, UniqueFd socket) override;
@@ -71,6 +78,9 @@ class CallerSlots final : public Handover {
     bool was_held = false;
   };
 
+  static Slot MakeSlot(grpc::ServerBuilder& builder);
+  // Hands over a connection whose calls will be refused.
+  void Refuse(int listener, UniqueFd socket);
   // Returns the slot of a caller, or a free one; null if there is none.
   Slot* Find(const access::Caller& caller, Clock::time_point now);
   void ForgetClosed(Clock::time_point now);
@@ -80,6 +90,7 @@ class CallerSlots final : public Handover {
   const size_t connections_max_;
   gid_t socket_group_ = static_cast<gid_t>(-1);
   std::vector<Slot> slots_;
+  Slot strangers_;
 };
 
 }  // namespace msitd::server

@@ -255,11 +255,22 @@ void ConnectionAcceptor::Serve() {
     }
     DropSilent();
     HandOverWaiting();
+    if (counts_) UpdateCount();
   }
 }
 
+void ConnectionAcceptor::UpdateCount() {
+  size_t count = 0;
+  for (const auto& group : groups_) {
+    group->open.ForgetClosed();
+    count += group->open.count() + group->greetings.size();
+  }
+  connection_count_ = count;
+}
+
 int ConnectionAcceptor::TimeoutMs() const {
-  Clock::time_point next = Clock::time_point::max();
+  Clock::time_point next =
+      counts_ ? Clock::now() + kCountInterval : Clock::time_point::max();
   for (const auto& group : groups_) {
     if (!group->greetings.empty()) {
       next = std::min(next, group->greetings.front().deadline);
@@ -291,6 +302,7 @@ void ConnectionAcceptor::Accept(Listener& listener) {
     UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr,
                               SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.valid()) {
+      ++accepted_count_;
       Admit(listener, std::move(socket));
       continue;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +71,15 @@ class ConnectionAcceptor {
   absl::StatusOr<uint16_t> ListenTcp(size_t group,
                                      const config::ListenAddress& address);
 
+  // Makes connection_count() follow the connections that end, for which the
+  // thread wakes up regularly. Must be called before Start().
+  void CountConnections() { counts_ = true; }
+  // The connections that are open, at most kCountInterval ago. Thread-safe.
+  static constexpr std::chrono::milliseconds kCountInterval{500};
+  size_t connection_count() const { return connection_count_; }
+  // The connections that were accepted so far. Thread-safe.
+  uint64_t accepted_count() const { return accepted_count_; }
+
   // Starts to accept connections. The server must have been started.
   void Start();
 
@@ -132,6 +142,7 @@ class ConnectionAcceptor {
   // latter, because gRPC would not identify the peer.
   bool SpeaksTo(Group& group, int fd);
   void DropSilent();
+  void UpdateCount();
   bool Watch(int fd, uint32_t events);
 
   std::vector<std::unique_ptr<Group>> groups_;
@@ -140,6 +151,9 @@ class ConnectionAcceptor {
   UniqueFd stop_;   // An eventfd.
   UniqueFd spare_;  // Used to refuse connections.
   Clock::time_point accept_time_;
+  bool counts_ = false;
+  std::atomic<size_t> connection_count_ = 0;
+  std::atomic<uint64_t> accepted_count_ = 0;
   std::thread thread_;
 };
 

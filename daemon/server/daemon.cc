@@ -20,10 +20,13 @@
 #include "daemon/server/file_budget.h"
 #include "daemon/server/freed_memory.h"
 #include "daemon/server/grpc_log.h"
+#include "daemon/server/idle_end.h"
 #include "daemon/server/passed_sockets.h"
+#include "daemon/server/personal.h"
 #include "daemon/server/signals.h"
 #include "daemon/server/socket_file.h"
 #include "daemon/server/systemd.h"
+#include "protos/endpoint/endpoint_rule.h"
 #include "protos/os/nice.h"
 #include "protos/status/status.h"
 #include "storage/rebuild/recovered_store.h"
@@ -139,6 +142,10 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     const config::DaemonConfig& given, storage::Env& env, bool recovers) {
   const config::DaemonConfig config =
       recovers ? WithoutArchiving(given) : given;
+  if (config.socket_dir ==
+      endpoint::PersonalSocketDir(endpoint::Surroundings::OfProcess())) {
+    MSITD_RETURN_IF_ERROR(MakePersonalSocketDir(config.socket_dir));
+  }
   auto out = std::unique_ptr<Daemon>(new Daemon(config));
   MSITD_ASSIGN_OR_RETURN(
       out->store_, recovers
@@ -200,9 +207,10 @@ void BeNice(int64_t nice) {
   }
 }
 
-// Returns the signal that asks for the stop.
-int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
-                Daemon& daemon) {
+// Returns the signal that asks for the stop, or nothing if the daemon is idle.
+std::optional<int> WaitForStop(const config::DaemonConfig& config,
+                               StopSignals& signals, Daemon& daemon,
+                               IdleEnd& idle) {
   using Clock = std::chrono::steady_clock;
   CertificateWatch certificate(daemon.node().certificate_in_use(),
                                config.tls_cert);
@@ -217,6 +225,10 @@ int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
     if (const auto signal = signals.Wait(FreedMemory::kInterval)) {
       return *signal;
     }
+    if (idle.Check(Clock::now(),
+                   [&daemon] { return daemon.node().CurrentActivity(); })) {
+      return std::nullopt;
+    }
     CheckMemory(memory, daemon);
     if (!watchdog.has_value() || Clock::now() < next_beat) continue;
     next_beat = Clock::now() + *watchdog;
@@ -227,7 +239,11 @@ int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
 
 }  // namespace
 
-int RunDaemon(const config::DaemonConfig& config, bool recovers) {
+int RunDaemon(const config::DaemonConfig& config, bool recovers,
+              StartCallback started) {
+  const auto report = [&started](const absl::Status& status) {
+    if (started) started(status);
+  };
   log::SetUp(config.log_level, config.log_format == "json"
                                    ? log::Format::kJson
                                    : log::Format::kText);
@@ -247,6 +263,7 @@ int RunDaemon(const config::DaemonConfig& config, bool recovers) {
   absl::StatusOr<StopSignals> signals = StopSignals::Install();
   if (!signals.ok()) {
     log->error("start failed error='{}'", Message(signals.status()));
+    report(signals.status());
     return EXIT_FAILURE;
   }
   log->info("start version={} files_max={}", config::Version(),
@@ -256,14 +273,23 @@ int RunDaemon(const config::DaemonConfig& config, bool recovers) {
       recovers);
   if (!daemon.ok()) {
     log->error("start failed error='{}'", Message(daemon.status()));
+    report(daemon.status());
     return EXIT_FAILURE;
   }
   NotifyReady();
   log->info("ready");
+  report(absl::OkStatus());
 
-  const int signal = WaitForStop(config, *signals, **daemon);
+  IdleEnd idle(std::chrono::seconds(config.idle_exit_s),
+               (*daemon)->node().OwnSockets(config));
+  const std::optional<int> signal =
+      WaitForStop(config, *signals, **daemon, idle);
   NotifyStopping();
-  log->info("stop signal={}", signal);
+  if (signal.has_value()) {
+    log->info("stop signal={}", *signal);
+  } else {
+    log->info("stop idle_exit_s={}", config.idle_exit_s);
+  }
   signals->LetNextKill();
   if (const absl::Status status = (*daemon)->Stop(); !status.ok()) {
     log->error("stop failed error='{}'", Message(status));

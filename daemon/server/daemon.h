@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/config/daemon_config.h"
@@ -50,10 +51,14 @@ class Daemon {
   std::unique_ptr<NodeServer> node_;
 };
 
-// Runs a daemon until SIGTERM or SIGINT, and keeps the service manager
-// informed. `recovers` is as in Daemon::Start. A second signal ends the process
-// at once. Returns the exit code: 0, or 1 after a message in the log. Called
-// once, before any thread exists.
-int RunDaemon(const config::DaemonConfig& config, bool recovers);
+// Called once when the daemon serves, or with the error if it does not start.
+using StartCallback = absl::AnyInvocable<void(const absl::Status&)>;
+
+// Runs a daemon until SIGTERM or SIGINT, or until it is idle for `idle_exit_s`,
+// and keeps the service manager informed. `recovers` is as in Daemon::Start. A
+// second signal ends the process at once. Returns the exit code: 0, or 1 after
+// a message in the log. Called once, before any thread exists.
+int RunDaemon(const config::DaemonConfig& config, bool recovers,
+              StartCallback started = nullptr);
 
 }  // namespace msitd::server

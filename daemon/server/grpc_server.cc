@@ -257,6 +257,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   for (const NamedService& named : services) {
     out->server_->GetHealthCheckService()->SetServingStatus(named.name, true);
   }
+  if (config.idle_exit_s > 0) out->acceptor_.CountConnections();
   out->acceptor_.Start();
   return out;
 }

@@ -54,6 +54,12 @@ class GrpcServer {
     return tls_files_ == nullptr ? "" : tls_files_->own_copy();
   }
 
+  // Whether this process created the Unix socket.
+  bool owns_socket() const { return !socket_path_.empty(); }
+  // Of ConnectionAcceptor.
+  size_t connection_count() const { return acceptor_.connection_count(); }
+  uint64_t accepted_count() const { return acceptor_.accepted_count(); }
+
   // Makes health checks return NOT_SERVING.
   void SetNotServing();
 

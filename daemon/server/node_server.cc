@@ -371,6 +371,28 @@ std::string NodeServer::SharedMemoryPages() const {
   return ingest_server_ == nullptr ? "" : ingest_server_->MemoryPages();
 }
 
+Activity NodeServer::CurrentActivity() {
+  const archive::ArchiveCounts archives = archive_jobs_.Counts();
+  Activity out;
+  out.is_busy =
+      pipeline_.Stats().open_stream_count > 0 ||
+      comparisons_->live_count() > 0 || archives.pending_count > 0 ||
+      archives.running_count > 0 || grpc_->connection_count() > 0 ||
+      (ingest_server_ != nullptr && ingest_server_->session_count() > 0);
+  out.connection_count = grpc_->accepted_count();
+  return out;
+}
+
+std::vector<std::string> NodeServer::OwnSockets(
+    const config::DaemonConfig& config) const {
+  std::vector<std::string> out;
+  if (grpc_->owns_socket()) out.push_back(config.SocketPath());
+  if (ingest_server_ != nullptr && ingest_server_->owns_socket()) {
+    out.push_back(config.IngestSocketPath());
+  }
+  return out;
+}
+
 NodeServer::~NodeServer() {
   (void)Stop(std::chrono::steady_clock::time_point::max());
 }

@@ -22,6 +22,7 @@
 #include "daemon/metrics/metrics_server.h"
 #include "daemon/remote/ingest_service.h"
 #include "daemon/server/grpc_server.h"
+#include "daemon/server/idle_end.h"
 #include "daemon/server/node_metrics.h"
 #include "daemon/service/archive_service.h"
 #include "daemon/service/attachment_service.h"
@@ -75,6 +76,12 @@ class NodeServer {
     return grpc_->endpoints();
   }
   ingest::IngestPipeline& pipeline() { return pipeline_; }
+
+  // Returns what keeps an idle daemon from ending.
+  Activity CurrentActivity();
+
+  // Returns the paths of the Unix sockets of clients that this process created.
+  std::vector<std::string> OwnSockets(const config::DaemonConfig& config) const;
 
  private:
   NodeServer(const config::DaemonConfig& config, storage::Store& store,

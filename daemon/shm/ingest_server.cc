@@ -225,6 +225,7 @@ void IngestServer::Greet(UniqueFd socket) {
   }
   held.session = std::move(session);
   sessions_.emplace(last_id_, std::move(held));
+  session_count_ = sessions_.size();
   greetings_.emplace_back(Clock::now() + options_.hello_timeout, last_id_);
 }
 
@@ -380,6 +381,7 @@ void IngestServer::Remove(uint64_t id) {
   if (it->second.watches_data) Unwatch(session.data_ready_fd());
   if (session.process_fd() >= 0) Unwatch(session.process_fd());
   sessions_.erase(it);
+  session_count_ = sessions_.size();
 }
 
 }  // namespace msitd::shm

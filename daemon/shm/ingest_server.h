@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -82,6 +83,11 @@ class IngestServer {
   // `small`.
   static std::string MemoryPages();
 
+  // Whether the server created the socket file.
+  bool owns_socket() const { return owns_socket_file_; }
+  // The producers that are connected. Thread-safe.
+  size_t session_count() const { return session_count_; }
+
   // Removes the socket file if the server created it, and returns after all
   // sessions have ended. The pipeline must have been drained before, which ends
   // the sessions' streams.
@@ -142,6 +148,7 @@ class IngestServer {
   };
   access::FairShares session_shares_;
   std::map<uint64_t, Held> sessions_;
+  std::atomic<size_t> session_count_ = 0;
   uint64_t last_id_ = 0;
   // Sessions with more chunks than they could offer in their turn.
   std::set<uint64_t> again_;

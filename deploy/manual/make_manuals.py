@@ -41,6 +41,18 @@ FILES = {
         ),
         ("/var/lib/msitd", "The store."),
         ("/run/msitd", "The sockets, for the group msitd."),
+        (
+            "/etc/msitd/personal.toml, ~/.config/msitd/msitd.toml",
+            "The configuration of personal daemons.",
+        ),
+        (
+            "~/.local/state/msitd",
+            "The store and the log of a personal daemon (XDG_STATE_HOME).",
+        ),
+        (
+            "/run/user/UID/msitd, /tmp/msitd-UID",
+            "The sockets of a personal daemon (XDG_RUNTIME_DIR).",
+        ),
     ),
 }
 COMPLETIONS = {

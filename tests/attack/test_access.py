@@ -180,7 +180,9 @@ def test_strangers_do_not_get_in(shared: Daemon) -> None:
     # Not even if the files are opened to all users.
     for name in ("msitd.sock", "ingest.sock"):
         (shared.socket_dir / name).chmod(0o666)
-    assert stranger("run", "list").returncode != 0
+    refused = stranger("run", "list")
+    assert refused.returncode != 0
+    assert "needs the role reader; this user has the role none" in refused.stderr
     assert "no group of theirs has a role" in shared.log()
     done = stranger(*import_words(shared, "his"))
     assert done.returncode != 0

@@ -85,6 +85,7 @@ FOREIGN_IMPORT = (
 # The base of all verbs of msitctl.
 CTL_VERB = (
     *PROTOS,
+    "protos/endpoint",
     *ASK_BASE,
     "client/ask/fanout",
     "client/ask/print",
@@ -107,6 +108,7 @@ MODULES: dict[str, Module] = {
     "protos/os": Module(("protos/base",)),
     "protos/status": Module(("protos/base",), COMMON),
     "protos/capture": Module(("protos/base",)),
+    "protos/endpoint": Module(LOWEST),
     "protos/compute/number": Module(("protos/base",)),
     "protos/compute/kernel": Module(
         (*LOWEST, "protos/compute/number"), ("highway", "xxhash", "cpuid")
@@ -220,7 +222,7 @@ MODULES: dict[str, Module] = {
     "daemon/log": Module(PROTOS, (*COMMON, "json")),
     "daemon/metrics": Module((*PROTOS, LOG), COMMON),
     ACCESS: Module((*PROTOS, LOG), (*COMMON, "json")),
-    "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
+    "daemon/config": Module((*PROTOS, "protos/endpoint"), (*COMMON, "toml++", "cli11")),
     "daemon/predicate": Module(PROTOS, COMMON),
     "daemon/compute/kernel": Module((*PROTOS, *COMPUTE_PARTS), ("highway", *COMMON)),
     "daemon/compute": Module(
@@ -375,6 +377,7 @@ MODULES: dict[str, Module] = {
             "storage/rebuild/recovered_store.h",
             LOG,
             ACCESS,
+            "protos/endpoint",
             "daemon/config",
             "daemon/metrics",
             "daemon/ingest",
@@ -422,6 +425,7 @@ MODULES: dict[str, Module] = {
     "client/libmsit/capi": Module(
         (
             *LOWEST,
+            "protos/endpoint",
             *CLIENT_CORE,
             "client/libmsit/include",
             "client/libmsit/shm",
@@ -438,7 +442,8 @@ MODULES: dict[str, Module] = {
         PROTOS, (*COMMON, "protobuf", "stubs", "utf8proc", "yaml")
     ),
     "client/ask/query": Module(
-        (*PROTOS, "protos/pem", "client/ask/text"), (*COMMON, *RPC, "openssl")
+        (*PROTOS, "protos/endpoint", "protos/pem", "client/ask/text"),
+        (*COMMON, *RPC, "openssl"),
     ),
     "client/ask/fanout": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json")),
     "client/ask/report": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json", "xlsx")),
@@ -641,9 +646,10 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     # Extensions, and modules that import nothing of ours.
     (
         *("msitd._formats", "msitd._msit"),
-        *_core("call counters errors installed interpreters openings patterns"),
-        *_core("removable replacing seeding tokens torch_version vocabulary"),
+        *_core("call counters endpoints errors installed interpreters openings"),
+        *_core("patterns removable replacing seeding tokens torch_version vocabulary"),
     ),
+    _core("personal"),
     (
         *("msitd._core", "msitd.query"),
         *_core("arguments codes losses not_recorded open_clients requests"),

@@ -82,7 +82,10 @@ PACKAGES: dict[str, Package] = {
     "components": Package(("msitd.formats",), ("numpy",)),
     # Connects to a daemon only over gRPC, and needs no recording code.
     "msitd.query": Package(
-        ("msitd._core.errors", "msitd._core.installed"),
+        (
+            *("msitd._core.endpoints", "msitd._core.errors"),
+            *("msitd._core.installed", "msitd._core.personal"),
+        ),
         ("google", "grpc", "ml_dtypes", "numpy", "pandas", "pyarrow", "torch"),
     ),
 }

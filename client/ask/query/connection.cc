@@ -69,15 +69,18 @@ Outcome ReadTlsFiles(const ConnectionOptions& options,
 }
 
 // Describes gRPC's error about an unreachable daemon, with advice.
-std::string WhyInWords(std::string_view by_grpc, std::string_view endpoint) {
+std::string WhyInWords(std::string_view by_grpc, std::string_view address) {
   constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
       {"No such file or directory", "there is no such socket"},
       {"Connection refused", "no daemon is running there"}};
+  if (by_grpc.find("Permission denied") != std::string_view::npos) {
+    return endpoint::NotAllowed(SocketFolder(address));
+  }
   for (const auto& [system, words] : kAbsent) {
     if (by_grpc.find(system) == std::string_view::npos) continue;
-    const std::string command = StartCommand(endpoint);
+    const std::string command = StartCommand(address);
     return fmt::format(
-        "{}; {}; to use another one: --endpoint or MSITCTL_ENDPOINT", words,
+        "{}; {}; to use another one: --endpoint or MSITD_ENDPOINT", words,
         command.empty() ? std::string("start a daemon on that machine")
                         : fmt::format("to start a daemon: {}", command));
   }
@@ -129,13 +132,30 @@ Outcome Connection::OpenChannel() {
   return {};
 }
 
-Outcome Connection::Connect() {
-  if (fanout_ != nullptr) {
-    return UsageError(
-        "this requires a single daemon: use --endpoint instead of --endpoints");
-  }
-  if (channel_ != nullptr) return {};
-  MSITCTL_RETURN_IF_FAILED(OpenChannel());
+Outcome Connection::EnsureDaemon() {
+  const auto unavailable = [](std::string_view message) {
+    return DaemonError(grpc::StatusCode::UNAVAILABLE, "", message);
+  };
+  if (!options_.problem.empty()) return unavailable(options_.problem);
+  if (options_.personal_dir.empty()) return {};
+  const auto deadline = std::min(StreamDeadline(), call_deadline_);
+  endpoint::StartOptions how;
+  how.start = options_.start;
+  how.timeout = std::min(
+      how.timeout,
+      std::chrono::ceil<std::chrono::milliseconds>(std::max<Clock::duration>(
+          deadline - Clock::now(), Clock::duration::zero())));
+  how.is_interrupted = [this] { return interrupts_.interrupted(); };
+  const Interrupts::Hold hold(interrupts_);
+  const endpoint::Started started = endpoint::EnsurePersonalDaemon(
+      options_.personal_dir, how, endpoint::Surroundings::OfProcess());
+  if (started.is_ready) return {};
+  if (interrupts_.interrupted()) return Interrupted();
+  return unavailable(started.problem.empty() ? "your own daemon is starting"
+                                             : started.problem);
+}
+
+Outcome Connection::WaitForChannel() {
   const auto deadline = std::min({Clock::now() + options_.connect_timeout,
                                   StreamDeadline(), call_deadline_});
   auto state = channel_->GetState(/*try_to_connect=*/true);
@@ -154,6 +174,23 @@ Outcome Connection::Connect() {
   // here.
   was_ready_ = state == GRPC_CHANNEL_READY;
   return {};
+}
+
+Outcome Connection::Connect() {
+  if (fanout_ != nullptr) {
+    return UsageError(
+        "this requires a single daemon: use --endpoint instead of --endpoints");
+  }
+  // A personal daemon may have ended since the last call.
+  MSITCTL_RETURN_IF_FAILED(EnsureDaemon());
+  if (channel_ != nullptr) return {};
+  MSITCTL_RETURN_IF_FAILED(OpenChannel());
+  MSITCTL_RETURN_IF_FAILED(WaitForChannel());
+  if (was_ready_ || options_.personal_dir.empty()) return {};
+  // The personal daemon was ending when it was found.
+  MSITCTL_RETURN_IF_FAILED(EnsureDaemon());
+  MSITCTL_RETURN_IF_FAILED(OpenChannel());
+  return WaitForChannel();
 }
 
 void Connection::NoteDaemon(const grpc::ClientContext& context) {

@@ -22,6 +22,7 @@
 #include "msitd/v1/run_reader_service.grpc.pb.h"
 #include "msitd/v1/run_service.grpc.pb.h"
 #include "msitd/v1/tensor_service.grpc.pb.h"
+#include "protos/endpoint/personal_daemon.h"
 
 namespace msitd::ask {
 
@@ -29,6 +30,12 @@ namespace msitd::ask {
 struct ConnectionOptions {
   std::string endpoint;  // In the syntax of ParseEndpoint.
   std::string target;    // As returned by ParseEndpoint.
+  // The socket folder of the personal daemon, which is started at the first
+  // call, as `start` says. Empty for other daemons. See daemon_choice.h.
+  std::string personal_dir = {};
+  endpoint::Start start = endpoint::Start::kAuto;
+  // Why this user cannot use the daemon. Empty: nothing is known.
+  std::string problem = {};
   bool tls = false;
   std::string ca_file;  // Empty: the certificates of the system.
   // PEM files to show to the daemon; both or neither.
@@ -83,7 +90,8 @@ class Connection {
   // The last value of kDaemonIdKey that the daemon sent; empty before that.
   const std::string& daemon_id() const { return daemon_id_; }
 
-  // Does nothing once connected.
+  // Connects at the first call. Starts the personal daemon if that is the
+  // daemon and it does not run.
   Outcome Connect();
 
   // A method with a single answer, such as &v1::RunService::Stub::GetRun.
@@ -158,7 +166,10 @@ class Connection {
     if (status.ok()) NoteDaemon(context);
     return OutcomeOf(status);
   }
+  // Starts the personal daemon if it is the daemon of this connection.
+  Outcome EnsureDaemon();
   Outcome OpenChannel();
+  Outcome WaitForChannel();
   // Stores the id of the daemon from a response.
   void NoteDaemon(const grpc::ClientContext& context);
   // Returns why the daemon cannot be reached. gRPC does not report TLS as the

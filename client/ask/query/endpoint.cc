@@ -3,7 +3,6 @@
 
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <cmath>
@@ -16,6 +15,7 @@ namespace msitd::ask {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
+constexpr std::string_view kDns = "dns:///";
 // The name that the daemon gives its socket in --socket-dir.
 constexpr char kSocketName[] = "msitd.sock";
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -56,11 +56,6 @@ bool IsPort(std::string_view text) {
 
 }  // namespace
 
-std::string DefaultEndpoint() {
-  return access(kDefaultSocket, F_OK) == 0 ? std::string(kUnix) + kDefaultSocket
-                                           : kDefaultAddress;
-}
-
 absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint) {
   if (endpoint.starts_with('/') || endpoint.starts_with(kUnix)) {
     const std::string path = SocketPath(endpoint);
@@ -72,6 +67,7 @@ absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint) {
     }
     return std::string(kUnix) + path;
   }
+  if (endpoint.starts_with(kDns)) endpoint.remove_prefix(kDns.size());
   const size_t colon = endpoint.rfind(':');
   if (colon == std::string_view::npos) return BadEndpoint(endpoint, "no port");
   const std::string_view host = endpoint.substr(0, colon);
@@ -83,7 +79,7 @@ absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint) {
   if (!is_bracketed && host.find_first_of(":/[]") != std::string_view::npos) {
     return BadEndpoint(endpoint, "the host is invalid");
   }
-  return "dns:///" + std::string(endpoint);
+  return std::string(kDns) + std::string(endpoint);
 }
 
 absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text) {
@@ -114,14 +110,16 @@ absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text) {
   return std::chrono::milliseconds(static_cast<int64_t>(sum_ms));
 }
 
+std::string SocketFolder(std::string_view endpoint) {
+  const std::string path = SocketPath(endpoint);
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
 std::string StartCommand(std::string_view endpoint) {
   constexpr std::string_view kData = "msitd --data-dir DIR";
   if (endpoint.starts_with('/') || endpoint.starts_with(kUnix)) {
-    const std::string path = SocketPath(endpoint);
-    const size_t slash = path.rfind('/');
-    return fmt::format(
-        "{} --socket-dir {}", kData,
-        slash == std::string::npos ? "." : path.substr(0, slash));
+    return fmt::format("{} --socket-dir {}", kData, SocketFolder(endpoint));
   }
   const std::string_view host = endpoint.substr(0, endpoint.rfind(':'));
   const bool is_here =

@@ -9,15 +9,13 @@
 
 namespace msitd::ask {
 
-inline constexpr char kDefaultSocket[] = "/run/msitd/msitd.sock";
+// The daemon of this machine with TLS.
 inline constexpr char kDefaultAddress[] = "127.0.0.1:7741";
 
-// Returns `unix:` and kDefaultSocket if that file exists, else kDefaultAddress.
-std::string DefaultEndpoint();
-
-// Checks `unix:PATH`, `/PATH`, `HOST:PORT` or `[V6]:PORT` and returns the
-// target for a gRPC channel. If PATH is a folder, it stands for the socket that
-// a daemon makes in it. INVALID_ARGUMENT for anything else.
+// Checks `unix:PATH`, `/PATH`, `HOST:PORT` or `[V6]:PORT`, each also after
+// `dns:///`, and returns the target for a gRPC channel. If PATH is a folder, it
+// stands for the socket that a daemon makes in it. INVALID_ARGUMENT for
+// anything else.
 absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint);
 
 // Parses "500ms", "30s", "2m", "1.5h", "2d", "1w", or several of these with the
@@ -25,6 +23,9 @@ absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint);
 // seconds. INVALID_ARGUMENT for anything else, and if the result is not above
 // zero or exceeds a year.
 absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text);
+
+// Returns the folder of the socket that `unix:PATH` or `/PATH` names.
+std::string SocketFolder(std::string_view endpoint);
 
 // Returns the shell command that starts a daemon at `endpoint`. Empty if that
 // would be on another machine.

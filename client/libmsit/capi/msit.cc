@@ -90,13 +90,6 @@ msit_options DefaultOptions() {
   return options;
 }
 
-std::string EndpointOf(const msit_options& options) {
-  if (options.endpoint != nullptr && *options.endpoint != '\0') {
-    return options.endpoint;
-  }
-  return msitd::libmsit::EndpointOfEnvironment();
-}
-
 Status OpenClient(const msit_options* given, msit_client** handle) {
   if (given == nullptr || !HasSize(given->struct_size)) {
     return InvalidArgument("options are null or have no struct_size");
@@ -129,8 +122,11 @@ Status OpenClient(const msit_options* given, msit_client** handle) {
 
   std::unique_ptr<msitd::libmsit::Transport, msitd::libmsit::TransportDestroyer>
       transport;
-  wanted.endpoint = EndpointOf(options);
-  Status status = msitd::libmsit::MakeTransport(wanted.endpoint, &transport);
+  Status status =
+      msitd::libmsit::FindDaemon(View(options.endpoint), wanted.open_timeout,
+                                 wanted.interrupt, &wanted.endpoint);
+  if (!status.ok()) return status;
+  status = msitd::libmsit::MakeTransport(wanted.endpoint, &transport);
   if (!status.ok()) return status;
   auto made = std::make_unique<msit_client>();
   std::unique_ptr<Client> opened;

@@ -11,6 +11,8 @@
 #include "client/libmsit/grpc/grpc_transport_abi.h"
 #include "client/libmsit/shm/local_endpoint.h"
 #include "client/libmsit/shm/shm_transport.h"
+#include "protos/endpoint/endpoint_rule.h"
+#include "protos/endpoint/personal_daemon.h"
 
 namespace msitd::libmsit {
 namespace {
@@ -45,6 +47,13 @@ std::string GrpcLibraryPath() {
     return installed;
   }
   return folder + std::string(kName);
+}
+
+bool WantsTls(const endpoint::Surroundings& around) {
+  return around.variable("MSITD_TLS") == "1" ||
+         !around.variable("MSITD_CA_FILE").empty() ||
+         !around.variable("MSITD_CERT_FILE").empty() ||
+         !around.variable("MSITD_KEY_FILE").empty();
 }
 
 // Returns whether the process has loaded the shared library of gRPC.
@@ -82,11 +91,35 @@ Status MakeGrpcTransport(
 
 }  // namespace
 
-std::string EndpointOfEnvironment() {
-  const char* const named = std::getenv("MSITD_ENDPOINT");
-  if (named != nullptr && *named != '\0') return named;
-  return HasIngestSocket(kDefaultSocketDir) ? std::string(kDefaultSocketDir)
-                                            : "127.0.0.1:7741";
+Status FindDaemon(std::string_view given, std::chrono::microseconds timeout,
+                  const InterruptCheck& interrupt, std::string* out) {
+  using Origin = endpoint::Choice::Origin;
+  const auto around = endpoint::Surroundings::OfProcess();
+  endpoint::Choice choice = endpoint::ChooseEndpoint(given, around);
+  if (choice.origin == Origin::kNone) {
+    return {MSIT_ERROR_UNAVAILABLE, std::move(choice.problem)};
+  }
+  if (choice.origin != Origin::kPersonal) {
+    *out = std::move(choice.endpoint);
+    return {};
+  }
+  if (choice.is_default && WantsTls(around)) {
+    *out = "127.0.0.1:7741";
+    return {};
+  }
+  endpoint::StartOptions how;
+  if (!choice.is_default) how.start = endpoint::Start::kNamed;
+  how.timeout = std::chrono::ceil<std::chrono::milliseconds>(timeout);
+  if (interrupt) {
+    how.is_interrupted = [&interrupt] { return interrupt(); };
+  }
+  endpoint::Started started =
+      endpoint::EnsurePersonalDaemon(choice.endpoint, how, around);
+  if (!started.problem.empty()) {
+    return {MSIT_ERROR_UNAVAILABLE, std::move(started.problem)};
+  }
+  *out = std::move(choice.endpoint);
+  return {};
 }
 
 Status MakeTransport(

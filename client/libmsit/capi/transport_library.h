@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "client/libmsit/core/delivery/transport.h"
+#include "client/libmsit/core/interruptible_wait.h"
 #include "client/libmsit/core/status.h"
 
 namespace msitd::libmsit {
 
-// Returns the endpoint in the environment variable MSITD_ENDPOINT. If it is not
-// set, returns the endpoint of the daemon on this node: its socket directory if
-// that contains an ingest socket, otherwise its TCP port.
-std::string EndpointOfEnvironment();
+// Finds the daemon of a client by the rule of all clients
+// (protos/endpoint/endpoint_rule.h). `given` is the endpoint that the host
+// names; "" if it names none. Starts the personal daemon of the user if that is
+// the daemon, and waits for it for at most `timeout`. A daemon that is still
+// starting then is used as well. If MSITD_TLS or a file for TLS is set, the
+// default is TCP on this machine instead of a personal daemon.
+//
+// Errors: UNAVAILABLE with a message for the user.
+Status FindDaemon(std::string_view given, std::chrono::microseconds timeout,
+                  const InterruptCheck& interrupt, std::string* endpoint);
 
 // Creates the transport for `endpoint`: shared memory for a path (see
 // client/libmsit/shm/local_endpoint.h), otherwise gRPC.

@@ -27,10 +27,6 @@ bool IsDirectory(const std::string& path) {
 
 }  // namespace
 
-bool HasIngestSocket(std::string_view directory) {
-  return IsSocket(In(directory, kIngestSocket));
-}
-
 std::optional<LocalEndpoint> ParseLocalEndpoint(std::string_view endpoint) {
   std::string_view path = endpoint;
   if (path.starts_with("unix:")) path.remove_prefix(5);

@@ -7,9 +7,6 @@
 
 namespace msitd::libmsit {
 
-// Default socket directory of a daemon.
-inline constexpr std::string_view kDefaultSocketDir = "/run/msitd";
-
 // A daemon on this node.
 struct LocalEndpoint {
   // The ingest socket; empty if the daemon does not share memory.
@@ -23,8 +20,5 @@ struct LocalEndpoint {
 // not running yet is assumed to share memory, unless the endpoint names its
 // gRPC socket. Returns nullopt if `endpoint` has another form.
 std::optional<LocalEndpoint> ParseLocalEndpoint(std::string_view endpoint);
-
-// Returns whether `directory` contains an ingest socket.
-bool HasIngestSocket(std::string_view directory);
 
 }  // namespace msitd::libmsit

@@ -59,6 +59,8 @@ void AddDebugDump(VerbTable& table, CLI::App& debug) {
       options.run);
   add("--endpoint", "", "Address of that msitd; default MSITD_ENDPOINT",
       options.endpoint);
+  verb.add_flag("--no-start", options.no_start,
+                "Do not start your own msitd for --run");
   for (size_t i = 0; i < kOfModels.size(); ++i) {
     const ModelFlag& flag = kOfModels[i];
     const std::string name = flag.long_name;

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "client/ask/query/connection.h"
-#include "client/ask/query/endpoint.h"
+#include "client/ask/query/daemon_choice.h"
 #include "client/ask/query/interrupts.h"
 #include "client/foreign/acl/dump_config.h"
 #include "client/foreign/fill/run_target.h"
@@ -200,6 +200,8 @@ class MindieDump {
  private:
   absl::Status Prepare();
   absl::Status PrepareStream();
+  // Starts the daemon of the user if it is the one that records.
+  absl::Status StartDaemon();
   absl::Status PrepareFiles();
   // Makes MindIE enable dumps, as the toolkit does. Returns false if the
   // toolkit cannot do this.
@@ -232,25 +234,35 @@ absl::StatusOr<bool> MindieDump::UseToolkit(const std::string& dump_path) {
   return true;
 }
 
+absl::Status MindieDump::StartDaemon() {
+  if (connection_.personal_dir.empty()) return absl::OkStatus();
+  ask::Interrupts interrupts;
+  const ask::Outcome outcome =
+      ask::Connection(connection_, interrupts).Connect();
+  if (outcome.ok()) return absl::OkStatus();
+  return absl::UnavailableError(outcome.error);
+}
+
 absl::Status MindieDump::PrepareStream() {
   if (!options_.output.empty()) {
     log_.Warning("--output is not used: the dumps are stored in run " +
                  *options_.run);
   }
-  connection_.endpoint = options_.endpoint.value_or(Variable("MSITD_ENDPOINT"));
-  if (connection_.endpoint.empty()) {
-    connection_.endpoint = ask::DefaultEndpoint();
-  }
-  MSITD_ASSIGN_OR_RETURN(connection_.target,
-                         ask::ParseEndpoint(connection_.endpoint));
   const libmsit::TlsSettings tls = libmsit::TlsSettings::FromEnvironment();
   connection_.tls = tls.is_on;
   connection_.ca_file = tls.ca_file;
   connection_.cert_file = tls.cert_file;
   connection_.key_file = tls.key_file;
+  MSITD_RETURN_IF_ERROR(ask::ChooseDaemon(
+      options_.endpoint.value_or(""),
+      options_.no_start ? endpoint::Start::kNo : endpoint::Start::kAuto,
+      connection_));
+  MSITD_RETURN_IF_ERROR(StartDaemon());
   MSITD_ASSIGN_OR_RETURN(const std::string shim, FindShim());
   environment_["MSITD_RUN"] = *options_.run;
-  environment_["MSITD_ENDPOINT"] = connection_.endpoint;
+  environment_["MSITD_ENDPOINT"] = connection_.personal_dir.empty()
+                                       ? connection_.endpoint
+                                       : std::string(endpoint::kPersonal);
   environment_["MSITD_ACL_OPS"] = ops();
   environment_["MSITD_ACL_DUMP_PATH"] = std::nullopt;
   environment_["MSITD_ACL_DUMP"] = std::nullopt;

@@ -19,6 +19,8 @@ struct DebugDumpOptions {
   // Records into a run instead of files. Empty: the run in the environment.
   std::optional<std::string> run;
   std::optional<std::string> endpoint;
+  // Whether the daemon of the user must not be started for this.
+  bool no_start = false;
   // Flags for models of other frameworks that were given, by their long names.
   std::vector<std::string> of_models;
 };

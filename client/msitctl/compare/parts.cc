@@ -80,7 +80,7 @@ ask::Environment EnvironmentOf(const ask::ConnectionOptions& connection) {
   const auto given = [](const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(text);
   };
-  return {{"MSITCTL_ENDPOINT", EndpointOf(connection)},
+  return {{"MSITD_ENDPOINT", EndpointOf(connection)},
           {"MSITCTL_TLS", connection.tls ? "true" : "false"},
           {"MSITCTL_CA_FILE", given(connection.ca_file)},
           {"MSITCTL_CERT_FILE", given(connection.cert_file)},

@@ -123,6 +123,8 @@ struct Target {
   std::unique_ptr<ask::Connection> own;
   ask::Connection* connection = nullptr;
   std::string endpoint;
+  // The endpoint for the clients of the command.
+  std::string record_endpoint;
   std::string store;
   // Whether the store is removed if it is empty.
   bool is_store_ours = false;
@@ -149,20 +151,11 @@ std::string StoreOf(std::string run) {
   return "msitd-" + run;
 }
 
-// The inverse of RecordEndpoint.
-std::string QueryEndpoint(std::string endpoint) {
-  std::string_view path = endpoint;
-  if (path.starts_with("dns:///")) return endpoint.substr(7);
-  if (path.starts_with(kUnixPrefix)) path.remove_prefix(kUnixPrefix.size());
-  if (!path.starts_with('/')) return endpoint;
-  const bool is_folder = std::filesystem::is_directory(path);
-  return fmt::format("{}{}{}", kUnixPrefix, path, is_folder ? kSocketName : "");
-}
-
 ask::Outcome Connect(const std::string& endpoint, Invocation& invocation,
                      Target& target) {
   ask::ConnectionOptions options;
   options.endpoint = target.endpoint = endpoint;
+  target.record_endpoint = RecordEndpoint(endpoint);
   options.connect_timeout = invocation.options().connection.connect_timeout;
   const auto parsed = ask::ParseEndpoint(endpoint);
   if (!parsed.ok()) return OwnFailure(std::string(Message(parsed.status())));
@@ -173,27 +166,8 @@ ask::Outcome Connect(const std::string& endpoint, Invocation& invocation,
   return {};
 }
 
-ask::Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
-                        const std::string& run, Target& target) {
-  const ask::ConnectionOptions& options = invocation.options().connection;
-  target.endpoint = options.endpoint;
-  target.connection = &invocation;
-  const bool is_default =
-      options.endpoint == ask::DefaultEndpoint() && !options.tls;
-  const char* const recorded = std::getenv("MSITD_ENDPOINT");
-  if (is_default && flags.data_dir.empty() && recorded != nullptr &&
-      *recorded != '\0') {
-    MSITCTL_RETURN_IF_FAILED(
-        Connect(QueryEndpoint(recorded), invocation, target));
-    const absl::Status reached = Reach(*target.connection);
-    return reached.ok() ? ask::Outcome()
-                        : OwnFailure(std::string(Message(reached)));
-  }
-  if (flags.data_dir.empty()) {
-    const absl::Status reached = Reach(invocation);
-    if (reached.ok()) return {};
-    if (!is_default) return OwnFailure(std::string(Message(reached)));
-  }
+ask::Outcome StartPrivate(Invocation& invocation, const ExecFlags& flags,
+                          const std::string& run, Target& target) {
   ask::PrivateDaemonOptions daemon;
   target.store = flags.data_dir.empty() ? StoreOf(run) : flags.data_dir;
   // The store may contain the runs of an earlier command.
@@ -203,15 +177,45 @@ ask::Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
   auto started = ask::PrivateDaemon::Start(daemon, invocation.interrupts());
   if (!started.ok()) return OwnFailure(std::string(Message(started.status())));
   target.daemon = *std::move(started);
-  MSITCTL_RETURN_IF_FAILED(
-      Connect(target.daemon->endpoint(), invocation, target));
-  if (flags.data_dir.empty()) {
+  return Connect(target.daemon->endpoint(), invocation, target);
+}
+
+// Returns whether the daemon of the user would record, but must be allowed to
+// start. A daemon that ends with the command needs no permission.
+bool LacksPermission(const ask::ConnectionOptions& options) {
+  const auto around = endpoint::Surroundings::OfProcess();
+  return !options.personal_dir.empty() &&
+         options.start == endpoint::Start::kAuto &&
+         around.variable("MSITD_START").empty() &&
+         !endpoint::IsListening(options.personal_dir) &&
+         !endpoint::WhyNotStart(options.start, around).empty();
+}
+
+ask::Outcome FindTarget(Invocation& invocation, const ExecFlags& flags,
+                        const std::string& run, Target& target) {
+  if (flags.is_private || !flags.data_dir.empty()) {
+    return StartPrivate(invocation, flags, run, target);
+  }
+  const ask::ConnectionOptions& options = invocation.options().connection;
+  if (LacksPermission(options)) {
+    MSITCTL_RETURN_IF_FAILED(StartPrivate(invocation, flags, run, target));
     Note(
         fmt::format("no msitd runs on this machine; this command starts one "
-                    "that records into {}",
+                    "that records into {}; to record into a store of your own "
+                    "instead, which msitctl finds: MSITD_START=1",
                     target.store));
+    return {};
   }
-  return {};
+  target.endpoint = options.endpoint;
+  target.record_endpoint = RecordEndpoint(options.endpoint);
+  if (!options.personal_dir.empty()) {
+    // The daemon may end before the command opens its first client.
+    target.endpoint = target.record_endpoint = endpoint::kPersonal;
+  }
+  target.connection = &invocation;
+  const absl::Status reached = Reach(invocation);
+  return reached.ok() ? ask::Outcome()
+                      : OwnFailure(std::string(Message(reached)));
 }
 
 // Returns the runs that were sealed.
@@ -240,7 +244,7 @@ ask::Environment ChildEnvironment(const ExecFlags& flags,
   const bool has_others = before != nullptr && *before != '\0';
   ask::Environment out = {
       {"MSITD_RUN", run},
-      {"MSITD_ENDPOINT", RecordEndpoint(target.endpoint)},
+      {"MSITD_ENDPOINT", target.record_endpoint},
       {"MSITCTL_ENDPOINT", target.endpoint},
       {"MSITD_EXEC", SettingsOf(flags, site)},
       {"PYTHONPATH", has_others ? fmt::format("{}:{}", site.folder(), before)
@@ -381,9 +385,11 @@ void AddExecFlags(CLI::App& verb, ExecFlags& flags) {
            "OLD=NEW: search files below OLD in NEW instead");
   AddTexts(verb, "--map-device", flags.map_devices,
            "OLD=NEW: use devices of type NEW instead of OLD, such as npu=cpu");
+  verb.add_flag("--private", flags.is_private,
+                "Start a daemon for this command only, even if another one "
+                "runs, with its store in the folder msitd-NAME");
   verb.add_option("--data-dir", flags.data_dir,
-                  "Start a daemon with its store in DIR to record, even if "
-                  "another one runs")
+                  "The same, with its store in DIR")
       ->type_name("DIR");
 }
 

@@ -30,7 +30,10 @@ struct ExecFlags {
   std::string inject_what = "inputs";
   // The rank in these runs. Below 0: that of each process.
   int inject_rank = -1;
+  // Records into a daemon of this command, with its store in this folder.
   std::string data_dir;
+  // The same, with its store in a folder that is named after the run.
+  bool is_private = false;
   std::vector<std::string> words;
 };
 

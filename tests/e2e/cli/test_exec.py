@@ -391,17 +391,35 @@ def test_a_store_of_an_earlier_command_stays(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MSITCTL_ENDPOINT")
-    execute("true")
+    private = ("--run", "r", "--private")
+    execute("true", flags=private)
     assert list(place.iterdir()) == []
     (place / "script.py").write_text(HEAD + FORWARD)
-    done = execute(sys.executable, "script.py")
-    assert "no msitd runs on this machine" in done.stderr
+    done = execute(sys.executable, "script.py", flags=private)
     assert "to start it again: msitd --data-dir msitd-r" in done.stderr
     before = set((place / "msitd-r/segments").iterdir())
     assert before
-    execute("true")
-    execute("no-such-program", expect=NOT_FOUND)
+    execute("true", flags=private)
+    execute("no-such-program", expect=NOT_FOUND, flags=private)
     assert set((place / "msitd-r/segments").iterdir()) >= before
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or os.path.exists("/run/msitd"),
+    reason="needs root, and no service",
+)
+def test_root_records_into_a_daemon_of_the_command(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MSITCTL_ENDPOINT")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    assert "MSITD_START is 0" in execute("true", expect=OWN_FAILURE).stderr
+    monkeypatch.delenv("MSITD_START")
+    (place / "script.py").write_text(HEAD + FORWARD)
+    done = execute(sys.executable, "script.py")
+    assert "no msitd runs on this machine; this command starts one" in done.stderr
+    assert "which msitctl finds: MSITD_START=1" in done.stderr
+    assert (place / "msitd-r/segments").is_dir()
 
 
 def test_a_daemon_of_the_recording_side_is_found(

@@ -54,7 +54,8 @@ def steps(page: str) -> list[Step]:
 def perform(page: str, folder: Path) -> list[tuple[str, int]]:
     """Runs all commands in one shell; returns output and exit code of each.
 
-    A daemon that they start in the background is ended.
+    A daemon that they start in the background is ended. The daemon of the user has its
+    files in `folder`, and ends soon after `folder` is removed.
     """
     name, code = program(page)
     (folder / name).write_text(code)
@@ -66,6 +67,12 @@ def perform(page: str, folder: Path) -> list[tuple[str, int]]:
         for name, value in os.environ.items()
         if not name.startswith(("MSITD_", "MSITCTL_"))
     }
+    for variable in ("HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        place = folder / ".user" / variable.lower()
+        place.mkdir(parents=True, mode=0o700)
+        environment[variable] = str(place)
+    # For readers who are root, as in a container.
+    environment["MSITD_START"] = "1"
     python = Path(sys.executable).parent
     environment["PATH"] = f"{BIN_DIR}:{python}:{os.environ['PATH']}"
     done = subprocess.run(

@@ -201,9 +201,9 @@ typedef struct msit_options {
   //   gRPC.
   //
   // gRPC requires libmsit_grpc.so, next to this library or at the path in the
-  // environment variable MSIT_GRPC_LIBRARY. Default: the environment variable
-  // MSITD_ENDPOINT, otherwise /run/msitd if it contains an `ingest.sock`,
-  // otherwise 127.0.0.1:7741.
+  // environment variable MSIT_GRPC_LIBRARY.
+  // Default: MSITD_ENDPOINT in the environment, otherwise the service of this
+  // machine, otherwise the daemon of the user, which msit_open starts.
   //
   // gRPC to a daemon on another machine is encrypted if the environment
   // contains MSITD_TLS=1 or MSITD_CA_FILE, the PEM certificates to trust

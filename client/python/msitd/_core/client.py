@@ -43,6 +43,7 @@ from msitd._core.leaf import memory, values
 from msitd._core.losses import Losses, close_forgotten
 from msitd._core.not_recorded import NotRecorded
 from msitd._core.open_clients import OpenOnce, rank_of, run_of
+from msitd._core.personal import find_daemon
 from msitd._core.statistics_records import StatisticsRecords
 from msitd._core.tokens import Numbering
 from msitd._core.vocabulary import (
@@ -85,8 +86,8 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         endpoint: The daemon's address. For a local daemon, `/path` or `unix:/path` with
             its socket directory or a socket in it. The client shares memory with a
             daemon that supports it. For any other daemon, `host:port` or
-            `dns:///name:port`. Default: MSITD_ENDPOINT, or /run/msitd if a daemon
-            shares memory there, or 127.0.0.1:7741. MSITD_TLS, MSITD_CA_FILE,
+            `dns:///name:port`. Default: MSITD_ENDPOINT, or the service of this machine,
+            or the daemon of this user, which is started. MSITD_TLS, MSITD_CA_FILE,
             MSITD_CERT_FILE and MSITD_KEY_FILE turn on encryption: see msit.h.
         max_block: Maximum time in seconds that one `record` waits for free memory.
             After a record has waited in vain, later ones do not wait until the daemon
@@ -193,9 +194,10 @@ class Client(OpenOnce, Documents, StatisticsRecords):
                 self._share(other, endpoint)
                 return
             self._close_timeout = close_timeout
+            address = find_daemon(endpoint, open_timeout)
             try:
                 self._native = _msit.Client(
-                    endpoint,
+                    address,
                     run,
                     rank,
                     world_size,

@@ -21,6 +21,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd._core import openings
+from msitd._core.endpoints import choose_endpoint
 from msitd._core.errors import MsitError
 
 if TYPE_CHECKING:
@@ -294,11 +295,11 @@ def _endpoint_of(endpoint: str | None) -> str:
     """Returns the socket directory of a local daemon, for any spelling of its
     endpoint.
     """
-    text = endpoint or os.environ.get("MSITD_ENDPOINT") or ""
     # The client refuses values that are not text.
-    path = str(text).removeprefix("unix:")
+    text = str(choose_endpoint(endpoint).endpoint)
+    path = text.removeprefix("unix:")
     if not path.startswith("/"):
-        return str(text)
+        return text
     path = os.path.realpath(path)
     return path if os.path.isdir(path) else os.path.dirname(path)
 

@@ -193,13 +193,15 @@ def connect(
     """Returns a connection to a daemon, which is established by the first call.
 
     Arguments that are None default to the environment variables of msitctl:
-    MSITCTL_ENDPOINT, MSITCTL_TLS, MSITCTL_CA_FILE, MSITCTL_CERT_FILE,
-    MSITCTL_KEY_FILE.
+    MSITD_ENDPOINT or its alias MSITCTL_ENDPOINT, MSITCTL_TLS,
+    MSITCTL_CA_FILE, MSITCTL_CERT_FILE, MSITCTL_KEY_FILE.
 
     Args:
-        endpoint: `HOST:PORT`, `[V6]:PORT` or `unix:PATH`. Default:
-            unix:/run/msitd/msitd.sock if that socket exists and TLS is not
-            requested, otherwise 127.0.0.1:7741.
+        endpoint: The daemon's address, as for `msitd.Client`: `HOST:PORT`, or
+            `unix:PATH` with the socket directory of a local daemon or a socket
+            in it, or `personal` for the daemon of this user. Default: the
+            service of this machine, or the daemon of this user, which the first
+            call starts if it does not run. With TLS: 127.0.0.1:7741.
         tls: Whether to encrypt. Default: only with a `ca_file` or a
             `cert_file`.
         ca_file: PEM file of trusted certificates. Default: those that gRPC

@@ -12,12 +12,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, SupportsFloat
 
+from msitd._core.endpoints import Choice, choose_endpoint
+from msitd._core.errors import MsitError
+from msitd._core.personal import START_MAX_S, ensure_personal_daemon
 from msitd.query import arguments
 from msitd.query.errors import QueryError
 from msitd.query.messages import message_class, missing
 
 # The same as in client/ask/query, like the constants below.
-DEFAULT_SOCKET = "/run/msitd/msitd.sock"
 DEFAULT_ADDRESS = "127.0.0.1:7741"
 UNARY_TIMEOUT_S = 60.0
 STREAM_TIMEOUT_S = 24 * 3600.0
@@ -74,6 +76,9 @@ class Settings:
     ) -> None:
         """`tls_host` is the host name in the certificate, for endpoints that
         are addresses.
+
+        `problem` is why this user has no daemon, and `personal` is set if the
+        daemon is that of the user.
         """
         self.tls_host = tls_host
         self.ca_file = ca_file or os.environ.get("MSITCTL_CA_FILE", "")
@@ -88,10 +93,16 @@ class Settings:
         self.tls = tls
         if tls and bool(self.cert_file) != bool(self.key_file):
             raise ValueError("cert_file and key_file go together")
-        self.endpoint = endpoint or os.environ.get("MSITCTL_ENDPOINT", "")
-        if not self.endpoint:
-            has_socket = not tls and os.path.exists(DEFAULT_SOCKET)
-            self.endpoint = f"unix:{DEFAULT_SOCKET}" if has_socket else DEFAULT_ADDRESS
+        choice = choose_endpoint(endpoint)
+        self.problem = ""
+        self.personal: Choice | None = None
+        if choice.is_default and tls:
+            self.endpoint = DEFAULT_ADDRESS
+        else:
+            self.problem = choice.problem
+            self.endpoint = choice.for_queries
+            if choice.origin == "personal":
+                self.personal = choice
         self.target = target_of(self.endpoint)
         if tls and self.endpoint.startswith("unix:"):
             raise ValueError(f"TLS does not go with {self.endpoint}: a socket has none")
@@ -140,6 +151,8 @@ class Caller:
         self._grpc = grpc
         self.settings = settings
         self._endpoint = settings.endpoint
+        self._problem = settings.problem
+        self._personal = settings.personal
         self._timeout = timeout
         self._channel = settings.channel(
             grpc, CONNECT_TIMEOUT_S if connect_timeout is None else connect_timeout
@@ -212,6 +225,7 @@ class Caller:
         `shape` is the name of the channel method that creates it.
         """
         self._check_open()
+        self._ensure_daemon()
         return getattr(self._channel, shape)(
             f"/msitd.v1.{method}",
             request_serializer=lambda message: message.SerializeToString(),
@@ -237,6 +251,17 @@ class Caller:
     def _check_open(self) -> None:
         if self._is_closed:
             raise QueryError("CANCELLED", "", "the connection is closed")
+
+    def _ensure_daemon(self) -> None:
+        """Starts the daemon of the user, which may have ended since the last call."""
+        if self._problem:
+            raise QueryError("UNAVAILABLE", "", self._problem)
+        if self._personal is not None:
+            limit = START_MAX_S if self._timeout is None else self._timeout
+            try:
+                ensure_personal_daemon(self._personal, limit)
+            except MsitError as error:
+                raise QueryError("UNAVAILABLE", "", str(error)) from None
 
     def _query_error(self, error: Any) -> QueryError:
         code = error.code().name

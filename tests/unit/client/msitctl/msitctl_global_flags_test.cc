@@ -42,7 +42,7 @@ TEST_F(GlobalFlagsTest, ADaemonThatIsNotThereCanBeStarted) {
       Run({"--endpoint", "/nonexistent/msitd.sock", "run", "list"}).err,
       "msitctl: UNAVAILABLE: cannot reach /nonexistent/msitd.sock: there is no "
       "such socket; to start a daemon: msitd --data-dir DIR --socket-dir "
-      "/nonexistent; to use another one: --endpoint or MSITCTL_ENDPOINT\n");
+      "/nonexistent; to use another one: --endpoint or MSITD_ENDPOINT\n");
   // Only the superuser could listen on port 1.
   EXPECT_THAT(
       Run({"--endpoint", "127.0.0.1:1", "run", "list"}).err,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 
 from msitd._core.client import Client
 from msitd._core.daemon.lazy_opening import FIRST_TRY_S
@@ -44,12 +43,13 @@ class FaceClient:
         self._daemon: PrivateDaemon | None = None
         # The value for `msitd.Client`.
         self.endpoint: str | None = None
-        if not os.environ.get("MSITD_ENDPOINT") and not is_daemon_there():
+        if not is_daemon_there():
             self._daemon = PrivateDaemon(folder)
             self.endpoint = self._daemon.endpoint
             _logger.warning(
                 "no daemon of msitd runs here, so one of this process records until "
-                "its end; set MSITD_ENDPOINT to keep the run in another one"
+                "its end; set MSITD_ENDPOINT=personal to keep the run in a daemon of "
+                "your own"
             )
         try:
             self.client = Client(

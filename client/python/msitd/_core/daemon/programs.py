@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
 
-# The default location of a daemon.
-_NODE_SOCKETS = "/run/msitd"
-_SOCKET = "msitd.sock"
-_DEFAULT_ADDRESS = ("127.0.0.1", 7741)
-_PROBE_TIMEOUT_S = 1.0
+from msitd._core.endpoints import choose_endpoint
+from msitd._core.personal import wants_tls
 
 
 def is_daemon_there() -> bool:
-    """Returns whether a daemon is where a client without an endpoint connects."""
-    if os.path.exists(os.path.join(_NODE_SOCKETS, _SOCKET)):
-        return True
-    try:
-        socket.create_connection(_DEFAULT_ADDRESS, _PROBE_TIMEOUT_S).close()
-    except OSError:
-        return False
-    return True
+    """Returns whether a client without an endpoint uses another daemon than that of
+    the user.
+    """
+    choice = choose_endpoint(None)
+    return choice.origin != "personal" or not choice.is_default or wants_tls()
 
 
 def query_endpoint(endpoint: str | None) -> str | None:
@@ -32,15 +25,8 @@ def query_endpoint(endpoint: str | None) -> str | None:
     Args:
         endpoint: The value for `msitd.Client`.
     """
-    endpoint = endpoint or os.environ.get("MSITD_ENDPOINT")
-    if not endpoint:
-        return None
-    path = endpoint.removeprefix("unix:")
-    if not path.startswith("/"):
-        return endpoint.removeprefix("dns:///")
-    if os.path.isdir(path):
-        path = os.path.join(path, _SOCKET)
-    return f"unix:{path}"
+    choice = choose_endpoint(endpoint)
+    return None if choice.is_default else choice.for_queries
 
 
 def query_environment() -> dict[str, str]:

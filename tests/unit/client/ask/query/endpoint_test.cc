@@ -19,6 +19,7 @@ TEST(EndpointTest, GoodOnesBecomeTargets) {
   EXPECT_EQ(*ParseEndpoint("unix:/tmp"), "unix:/tmp/msitd.sock");
   EXPECT_EQ(*ParseEndpoint("/tmp/"), "unix:/tmp/msitd.sock");
   EXPECT_EQ(*ParseEndpoint("node7:7741"), "dns:///node7:7741");
+  EXPECT_EQ(*ParseEndpoint("dns:///node7:7741"), "dns:///node7:7741");
   EXPECT_EQ(*ParseEndpoint("127.0.0.1:1"), "dns:///127.0.0.1:1");
   EXPECT_EQ(*ParseEndpoint("[::1]:65535"), "dns:///[::1]:65535");
 }

@@ -90,11 +90,5 @@ TEST_F(LocalEndpointTest, EverythingElseIsNotLocal) {
   }
 }
 
-TEST_F(LocalEndpointTest, KnowsWhetherMemoryIsShared) {
-  EXPECT_FALSE(HasIngestSocket(path_));
-  MakeSocket("ingest.sock");
-  EXPECT_TRUE(HasIngestSocket(path_));
-}
-
 }  // namespace
 }  // namespace msitd::libmsit
