@@ -4,5 +4,5 @@ import os
 
 
 def pytest_configure() -> None:
-    """Keeps the tests from starting the personal daemon of whoever runs them."""
+    """Keeps the tests from starting a personal daemon in the account they run in."""
     os.environ["MSITD_START"] = "0"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/compare/judge/pair_plan.h"
 #include "daemon/compare/job/run_identity.h"
+#include "daemon/compare/judge/pair_plan.h"
 #include "daemon/compare/match/group_set.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"

@@ -20,14 +20,14 @@
 // Decides single pairs.
 //
 // The verdict on a pair follows from the pair, its plan and its measurement, so
-// the functions here are pure: the same arguments give the same row. Knowledge
-// of other pairs comes in with the plan (the basis) and the excuse, and
-// whatever other rows need goes out in the Judgment. The engine reads, keeps
-// the state between pairs, and afterwards judges what needs several pairs:
-// choices, flips and the origin of an error.
+// the functions here are pure: the same arguments give the same row. The plan
+// (with the basis) and the excuse supply the necessary knowledge of other
+// pairs, and the Judgment has the results that other rows need. The engine
+// reads, keeps the state between pairs, and afterwards judges everything that
+// needs several pairs: choices, flips and the origin of an error.
 namespace msitd::compare {
 
-// What all pairs of a comparison share.
+// The properties of a comparison that its pairs share.
 struct JudgeContext {
   const Policy& policy;
   const MatchRules& matching;

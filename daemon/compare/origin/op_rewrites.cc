@@ -280,9 +280,9 @@ class Finder {
   }
 
   // Returns the edit that pairs most target ops, if it pairs at least `needed`.
-  // Otherwise the most frequent candidate, which may have to be combined with
-  // others. Of equal ones, a prefix, because it changes least, and the
-  // shortest.
+  // Otherwise returns the most frequent candidate, which may have to be
+  // combined with others. Prefers prefixes, which change least, and short
+  // edits.
   std::optional<Edit> Best(size_t needed) const {
     const std::vector<std::pair<Edit, size_t>> candidates = Candidates();
     const auto is_simpler = [](const Edit& a, const Edit& b) {

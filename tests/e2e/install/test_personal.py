@@ -252,7 +252,7 @@ def test_root_starts_none_by_accident(person: Person, root_only: None) -> None:
     subprocess.run(command, env=variables, check=True, capture_output=True)
     assert person.daemons()
     person.wait_for_end()
-    # Who names it, wants it.
+    # Naming it is consent enough.
     variables |= {"MSITD_START": "", "MSITD_ENDPOINT": "personal"}
     subprocess.run(command, env=variables, check=True, capture_output=True)
     assert person.daemons()
