@@ -382,7 +382,9 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
                       partial_.contains({group.token, group.rank}) ||
                           lacks(golden_losses_) || lacks(target_losses_));
   const absl::Status status = ComparePairs(group, plans);
-  conditioning_.EndGroup(!partial_.contains({group.token, group.rank}));
+  const bool is_whole = !partial_.contains({group.token, group.rank});
+  conditioning_.EndGroup(is_whole);
+  if (status.ok()) origins_.EndGroup(is_whole);
   if (required_tolerances_.changed()) {
     required_tolerances_.Show(observer_.header());
   }

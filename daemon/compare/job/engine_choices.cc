@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "daemon/compare/job/choice_reader.h"
@@ -28,6 +32,18 @@ bool MayBeChoice(const LogicalTensor& tensor) {
 bool IsOfSeveralRanks(const LogicalTensor& tensor) {
   return tensor.assembly != nullptr && (!tensor.assembly->difference.empty() ||
                                         RanksOf(*tensor.assembly).size() > 1);
+}
+
+// Returns the number of a part such as `experts.7`, which is that of its
+// scores; nullopt if the last part of the name is not a number.
+std::optional<uint64_t> PartNumberOf(std::string_view op) {
+  const std::string_view part = op.substr(op.rfind('.') + 1);
+  uint64_t number = 0;
+  const char* const end = part.data() + part.size();
+  const auto [stop, error] = std::from_chars(part.data(), end, number);
+  return error == std::errc() && stop == end && !part.empty()
+             ? std::optional(number)
+             : std::nullopt;
 }
 
 std::string NameOf(const TensorPair& pair) {
@@ -116,6 +132,7 @@ bool ComparisonEngine::IsByDefault(const TensorPair& pair,
 
 bool ComparisonEngine::JudgeFlipped(const TensorPair& pair,
                                     const PairPlan& plan) {
+  if (origins_.IsProvenFault()) return false;
   std::optional<std::string> flip;
   if (row_.verdict() == v1::UNMATCHED && !row_.for_want_of_ranks()) {
     flip = origins_.FlipOfLone();
@@ -163,14 +180,17 @@ absl::Status ComparisonEngine::JudgeSelection(const TensorGroup& group,
   for (const auto& [from, scores] : origins_.SelectionsOfNext()) {
     if (choice_budget_.pairs == 0) break;
     --choice_budget_.pairs;
-    const absl::StatusOr<SelectionOutcome> outcome =
-        ReadSelection(group.pairs[number], group.pairs[from],
-                      group.pairs[scores], {*golden_, *target_}, observer_);
+    const std::optional<uint64_t> column =
+        PartNumberOf(group.pairs[number].golden->key.op);
+    const absl::StatusOr<SelectionOutcome> outcome = ReadSelection(
+        group.pairs[number], group.pairs[from], group.pairs[scores], column,
+        {*golden_, *target_}, observer_);
     if (absl::IsCancelled(outcome.status())) return outcome.status();
     if (!outcome.ok() || !outcome->is_selection) return absl::OkStatus();
     if (outcome->unexplained_count > 0 || outcome->other_count == 0) continue;
     if (!origins_.HasPassed(scores)) return absl::OkStatus();
-    origins_.SetChoice(OriginFinder::Choice::kSelection, scores);
+    origins_.SetChoice(OriginFinder::Choice::kSelection, scores,
+                       /*is_flip=*/column.has_value());
     row.set_reason(fmt::format(
         "{}; {} row{} of {} selected in one run only, where the scores, {}, "
         "are nearly equal",

@@ -63,15 +63,23 @@ absl::StatusOr<std::optional<Rows>> SelectedRows(const LogicalTensor& selected,
 }
 
 // True if two golden scores are so close that the differences between the runs
-// can change their order.
+// can change their order. One of them must be that of `column`, if it is known.
 bool HasNearScores(std::vector<double> golden,
-                   const std::vector<double>& target) {
+                   const std::vector<double>& target,
+                   std::optional<uint64_t> column) {
   double difference = 0;
   for (size_t i = 0; i < golden.size(); ++i) {
     if (golden[i] == target[i]) continue;
     difference = std::max(difference, std::fabs(golden[i] - target[i]));
   }
   if (difference == 0 || !std::isfinite(difference)) return false;
+  if (column.has_value()) {
+    if (*column >= golden.size()) return false;
+    const double own = golden[*column];
+    return std::count_if(golden.begin(), golden.end(), [&](double score) {
+             return std::fabs(score - own) <= 2 * difference;
+           }) > 1;
+  }
   std::sort(golden.begin(), golden.end());
   for (size_t i = 1; i < golden.size(); ++i) {
     if (golden[i] - golden[i - 1] <= 2 * difference) return true;
@@ -84,6 +92,7 @@ bool HasNearScores(std::vector<double> golden,
 absl::StatusOr<SelectionOutcome> ReadSelection(const TensorPair& selected,
                                                const TensorPair& from,
                                                const TensorPair& scores,
+                                               std::optional<uint64_t> column,
                                                const PairRuns& runs,
                                                WorkObserver& observer) {
   SelectionOutcome out;
@@ -122,7 +131,7 @@ absl::StatusOr<SelectionOutcome> ReadSelection(const TensorPair& selected,
     MSITD_RETURN_IF_ERROR(golden_scores->Next(width, &of_golden));
     MSITD_RETURN_IF_ERROR(target_scores->Next(width, &of_target));
     next = row + 1;
-    if (!HasNearScores(of_golden, of_target)) {
+    if (!HasNearScores(of_golden, of_target, column)) {
       ++out.unexplained_count;
     }
   }

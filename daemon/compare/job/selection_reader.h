@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/job/choice_reader.h"
@@ -31,17 +32,19 @@ struct SelectionOutcome {
 // runs. If only the golden run has `selected`, the target run has selected no
 // rows.
 //
-// It is not known which score of a row led to the selection. A row therefore
-// counts as explained if any two neighboring golden scores of the row differ by
-// at most twice the largest difference between its scores in both runs. This is
-// evidence, but no proof. A row with equal scores in both runs is not
-// explained.
+// `column` has the score for the selection in each row; nullopt if that is not
+// known. A row counts as explained if its golden score and another one differ
+// by at most twice the largest difference between the scores of the row in both
+// runs. Without a column, any two neighboring scores of the row are sufficient,
+// which is weak evidence: among many scores, some are always close. A row with
+// equal scores in both runs is not explained.
 //
 // Errors: FAILED_PRECONDITION if a tensor is too large or has a type that
 // scores do not have; otherwise as for ReadChoices.
 absl::StatusOr<SelectionOutcome> ReadSelection(const TensorPair& selected,
                                                const TensorPair& from,
                                                const TensorPair& scores,
+                                               std::optional<uint64_t> column,
                                                const PairRuns& runs,
                                                WorkObserver& observer);
 

@@ -62,12 +62,10 @@ double Ratio(double error, double source) {
 
 void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs,
                               bool may_lack_inputs) {
-  if (rank_.has_value() && !flips_.empty()) {
-    past_flips_.try_emplace(*rank_, first_flip_);
-  }
   pairs_ = &pairs;
   may_lack_inputs_ = may_lack_inputs;
   is_lone_.clear();
+  is_proven_.clear();
   errors_.clear();
   verdicts_.clear();
   is_unread_.clear();
@@ -83,6 +81,7 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs,
   flip_scopes_.clear();
   lone_flips_.clear();
   flipped_ops_.reset();
+  golden_ops_.clear();
   first_backward_ = kNone;
   first_different_ = kNone;
   returned_.clear();
@@ -106,6 +105,11 @@ void OriginFinder::Judge(const RowMetrics& metrics, DType computed_in,
   noises_.push_back(row.has_golden() && row.has_target() ? Noise() : 0);
   is_above_noise_ = is_above_noise_ || error > noises_.back();
   verdicts_.push_back(row.verdict());
+  const auto choice = choices_.find(next);
+  is_proven_.push_back(HasCopiesThatDiffer(next) ||
+                       row.target().nan_count() > row.golden().nan_count() ||
+                       (choice != choices_.end() &&
+                        choice->second.choice == Choice::kUnexplained));
   is_unread_.push_back(row.unread() && std::isnan(error));
   is_lone_.push_back(!may_lack_inputs_ && row.has_golden() &&
                      !row.has_target() && !row.for_want_of_ranks());
@@ -315,14 +319,16 @@ int32_t OriginFinder::MakerOf(int32_t event, double noise) {
     int32_t maker = kNobody;
     if (IsFlip(i)) {
       maker = i;
-    } else if (const auto flip = FlipBehind(i, makers);
+    } else if (const auto flip =
+                   is_proven_[i] ? std::nullopt : FlipBehind(i, makers);
                flip.has_value() && IsMade(i, noise)) {
       maker = source.has_others ? kNotKnown : *flip;
     } else if (IsMade(i, noise)) {
       maker = source.is_unknown || IsUndecidedChoice(i) ? kNotKnown : i;
     } else if (errors_[i] > 0 && source.event != kNone) {
       maker = makers[source.event];
-      if (IsFlip(maker) && source.has_others) maker = kNotKnown;
+      const bool has_other_cause = source.has_others || is_proven_[i];
+      if (IsFlip(maker) && has_other_cause) maker = kNotKnown;
     }
     makers.push_back(maker);
   }

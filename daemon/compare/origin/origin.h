@@ -28,6 +28,10 @@ inline constexpr double kAmplificationMax = 8;
 // all ranks.
 inline constexpr size_t kWrongWeightsMax = 4096;
 
+// The number of ops whose state may follow from a flip at an earlier token, of
+// all ranks. State of further ops does not.
+inline constexpr size_t kPastFlippedOpsMax = 65'536;
+
 // The cause of the difference of a row.
 struct FoundMaker {
   // The cause, without its row.
@@ -161,7 +165,8 @@ class OriginFinder {
     kUnexplained,  // The scores do not explain the difference.
     kSelection,    // Rows, where the scores are nearly equal.
   };
-  void SetChoice(Choice choice, size_t scores);
+  // `is_flip` is false if it is not certain that the scores explain it.
+  void SetChoice(Choice choice, size_t scores, bool is_flip = true);
 
   // Returns a flip that has the same bytes as the next pair in both runs;
   // nullopt if there is none.
@@ -175,6 +180,16 @@ class OriginFinder {
   // Declares that the next pair is a copy of a flip that FlipOfNext has
   // returned.
   void SetFollowsFromFlip();
+
+  // Returns whether the last row has a difference that no choice explains: new
+  // NaN, copies that differ, or a choice that its scores do not explain.
+  bool IsProvenFault() const {
+    return !is_proven_.empty() && is_proven_.back();
+  }
+
+  // Declares that all pairs of the group were judged. If the group is whole,
+  // its flips may have changed the state of the code that they have reached.
+  void EndGroup(bool is_whole);
 
   // Returns whether the row of the pair passes.
   bool HasPassed(size_t pair) const { return verdicts_[pair] == v1::PASS; }
@@ -224,6 +239,8 @@ class OriginFinder {
   static constexpr int32_t kNotKnown = -2;
   static constexpr int32_t kPastFlip = -3;
 
+  // Fills `flipped_ops_`.
+  void FindFlippedOps();
   // Makes the tree of the group if it does not exist yet.
   void PlantTree();
   // Finds the sources of all events up to the last row.
@@ -302,6 +319,7 @@ class OriginFinder {
   std::vector<v1::Verdict> verdicts_;
   std::vector<bool> is_unread_;     // Not read, and without a known error.
   std::vector<bool> is_lone_;       // Only the golden run has it.
+  std::vector<bool> is_proven_;     // See IsProvenFault.
   std::vector<DType> computed_in_;  // See Basis::computed_in.
   std::optional<CallTree> tree_;
   std::vector<Source> sources_;
@@ -324,8 +342,17 @@ class OriginFinder {
   // Ops whose code has flipped or has received what follows from a flip. Filled
   // at the first tensor that only the target has.
   std::optional<std::map<std::string_view, int32_t>> flipped_ops_;
-  std::string first_flip_;                     // The name of the first one.
-  std::map<int32_t, std::string> past_flips_;  // By rank: first_flip_.
+  std::set<std::string_view> golden_ops_;  // Filled together with it.
+  std::string first_flip_;                 // The name of the first one.
+  // The flips of earlier tokens, by rank.
+  struct PastFlips {
+    std::string first;
+    // The ops whose code they have reached, and whose state they may have
+    // changed.
+    std::set<std::string, std::less<>> ops;
+  };
+  std::map<int32_t, PastFlips> past_flips_;
+  size_t past_op_count_ = 0;  // The total of all ranks.
   // The first events that differ in the backward pass, and in any op.
   int32_t first_backward_ = CallTree::kNone;
   int32_t first_different_ = CallTree::kNone;

@@ -92,16 +92,18 @@ std::optional<int32_t> OriginFinder::FlipBehind(
   if (source.event != CallTree::kNone && IsFlip(makers[source.event])) {
     return makers[source.event];
   }
-  const bool has_past = past_flips_.contains(
-      (*pairs_)[static_cast<size_t>(event)].golden->group_number());
-  // The inputs of the model do not depend on the state of the model. A function
-  // that is called outside of all modules does not count as a model.
+  // A flip can only have changed the state of code that it has reached, and ops
+  // without parts have none. Code outside of all calls is not known by a name.
   const CallTree::Event& of = tree_->event(event);
   const CallTree::Call& call = tree_->calls()[of.call];
-  const bool is_of_model =
-      of.role == Role::kInput && of.call == tree_->first_call() &&
-      call.parent == CallTree::kNone && !IsFunction(call.op);
-  return has_past && !is_of_model ? std::optional(kPastFlip) : std::nullopt;
+  const int32_t code = of.role == Role::kInput ? call.parent : of.call;
+  const auto past = past_flips_.find(
+      (*pairs_)[static_cast<size_t>(event)].golden->group_number());
+  const bool has_state = of.role == Role::kInput || call.has_parts;
+  return past != past_flips_.end() && has_state && code != CallTree::kNone &&
+                 past->second.ops.contains(tree_->calls()[code].op)
+             ? std::optional(kPastFlip)
+             : std::nullopt;
 }
 
 int32_t OriginFinder::FlipIn(int32_t call) {
@@ -115,6 +117,13 @@ int32_t OriginFinder::FlipIn(int32_t call) {
 
 int32_t OriginFinder::FlipAroundLone(int32_t event) {
   if (flips_.empty() && past_flips_.empty()) return kNobody;
+  // Weights do not depend on choices. A tensor of both runs is not lone.
+  const Role role = tree_->event(event).role;
+  const TensorPair& pair = (*pairs_)[static_cast<size_t>(event)];
+  const bool has_both = pair.golden != nullptr && pair.target != nullptr;
+  if (has_both || (role != Role::kInput && role != Role::kOutput)) {
+    return kNobody;
+  }
   bool is_lone = false;
   int32_t call = tree_->event(event).call;
   for (; call != CallTree::kNone; call = tree_->calls()[call].parent) {
@@ -126,7 +135,7 @@ int32_t OriginFinder::FlipAroundLone(int32_t event) {
 
 std::string OriginFinder::NameOf(int32_t maker) const {
   if (maker == kPastFlip) {
-    return past_flips_.at(rank_.value_or(0)) + " at an earlier token";
+    return past_flips_.at(rank_.value_or(0)).first + " at an earlier token";
   }
   const TensorKey& key = (*pairs_)[static_cast<size_t>(maker)].golden->key;
   return fmt::format("{} {}/{}", key.op, IoName(key.io), key.index);
@@ -146,24 +155,51 @@ std::optional<std::string> OriginFinder::FlipOfLone() {
     const int32_t flip = IsFlip(last) ? last : lone_flips_[last];
     return flip == kNobody ? std::nullopt : std::optional(NameOf(flip));
   }
-  if (!flipped_ops_.has_value()) {
-    flipped_ops_.emplace();
-    for (size_t i = 0; i < tree_->calls().size(); ++i) {
-      const int32_t flip = FlipIn(static_cast<int32_t>(i));
-      if (flip != kNobody) flipped_ops_->emplace(tree_->calls()[i].op, flip);
-    }
-  }
+  const TensorKey& key = (*pairs_)[static_cast<size_t>(last)].target->key;
+  if (key.io != Io::kInput && key.io != Io::kOutput) return std::nullopt;
+  FindFlippedOps();
   if (flipped_ops_->empty()) return std::nullopt;
-  std::string_view op = (*pairs_)[static_cast<size_t>(last)].target->key.op;
+  std::string_view op = key.op;
   // The names of functions do not show by which module they were called.
   if (IsFunction(op)) return NameOf(flipped_ops_->begin()->second);
   for (size_t dot = op.rfind('.'); dot != std::string_view::npos;
        dot = op.rfind('.')) {
     op = op.substr(0, dot);
+    if (!golden_ops_.contains(op)) continue;
+    // Only the code that makes the call can have chosen it.
     const auto found = flipped_ops_->find(op);
-    if (found != flipped_ops_->end()) return NameOf(found->second);
+    return found == flipped_ops_->end() ? std::nullopt
+                                        : std::optional(NameOf(found->second));
   }
   return std::nullopt;
+}
+
+void OriginFinder::FindFlippedOps() {
+  if (flipped_ops_.has_value()) return;
+  flipped_ops_.emplace();
+  for (size_t i = 0; i < tree_->calls().size(); ++i) {
+    const std::string_view op = tree_->calls()[i].op;
+    golden_ops_.insert(op);
+    const int32_t flip = FlipIn(static_cast<int32_t>(i));
+    if (flip != kNobody) flipped_ops_->emplace(op, flip);
+  }
+}
+
+void OriginFinder::EndGroup(bool is_whole) {
+  if (!is_whole || !has_order_ || !rank_.has_value() || !tree_.has_value()) {
+    return;
+  }
+  if (flips_.empty() && !past_flips_.contains(*rank_)) return;
+  Advance();
+  flipped_ops_.reset();
+  golden_ops_.clear();
+  FindFlippedOps();
+  PastFlips& past = past_flips_[*rank_];
+  if (past.first.empty()) past.first = first_flip_;
+  for (const auto& [op, flip] : *flipped_ops_) {
+    if (past_op_count_ == kPastFlippedOpsMax) return;
+    past_op_count_ += past.ops.emplace(op).second ? 1 : 0;
+  }
 }
 
 bool OriginFinder::HasFloatInput(int32_t event) const {
@@ -199,10 +235,11 @@ bool OriginFinder::IsUndecidedChoice(int32_t event) const {
          source.error <= noises_[source.event];
 }
 
-void OriginFinder::SetChoice(Choice choice, size_t scores) {
+void OriginFinder::SetChoice(Choice choice, size_t scores, bool is_flip) {
   const auto next = static_cast<int32_t>(errors_.size());
-  choices_[next] = {choice, static_cast<int32_t>(scores),
-                    choice != Choice::kUnexplained && HasPassed(scores)};
+  choices_[next] = {
+      choice, static_cast<int32_t>(scores),
+      is_flip && choice != Choice::kUnexplained && HasPassed(scores)};
   if (!IsFlip(next)) return;
   flip_scopes_[tree_->calls()[tree_->event(next).call].parent] = next;
   if (flips_.empty()) first_flip_ = NameOf(next);
