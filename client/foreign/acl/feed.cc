@@ -2,6 +2,7 @@
 // libmsit_acl_feed.so: the library that the shim loads when there is a dump.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -18,6 +19,9 @@
 
 namespace msitd::acl {
 namespace {
+
+// A daemon that takes longer to start is still used once it answers.
+constexpr std::chrono::seconds kDaemonStartMax{5};
 
 // The feed of one process. It is never destroyed, because threads of CANN may
 // call it while the process ends, and a forked child cannot destroy it.
@@ -103,9 +107,15 @@ void StopAtExit() {
 int32_t Start() {
   bool is_started = false;
   Guarded([&is_started] {
-    const auto settings = ReadSettings();
+    auto settings = ReadSettings();
     if (!settings.ok()) {
       Reporter().Say(Message(settings.status()), "");
+      return;
+    }
+    const libmsit::Status found =
+        libmsit::FindDaemon("", kDaemonStartMax, {}, &settings->endpoint);
+    if (!found.ok()) {
+      Reporter().Say(found.message, "");
       return;
     }
     // Anything that the transport loads is loaded before StopAtExit is

@@ -2,11 +2,9 @@
 #include "client/foreign/acl/settings.h"
 
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
 #include <string_view>
 
-#include "client/libmsit/capi/transport_library.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -18,9 +16,6 @@ constexpr uint64_t kMemoryBytesMin = uint64_t{1} << 20;
 constexpr uint64_t kMemoryBytesMax = uint64_t{1} << 40;
 
 constexpr int64_t kMaxBlockMs = 600'000;
-
-// A daemon that takes longer to start is still used once it answers.
-constexpr std::chrono::seconds kDaemonStartMax{5};
 
 std::string_view Variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -61,11 +56,6 @@ absl::StatusOr<IfExists> ReadIfExists() {
 absl::StatusOr<Settings> ReadSettings() {
   Settings settings;
   settings.run = Variable("MSITD_RUN");
-  if (const libmsit::Status found =
-          libmsit::FindDaemon("", kDaemonStartMax, {}, &settings.endpoint);
-      !found.ok()) {
-    return absl::UnavailableError(found.message);
-  }
   MSITD_RETURN_IF_ERROR(
       Read<int32_t>("WORLD_SIZE", 1, kRankMax + 1, settings.world_size));
   MSITD_RETURN_IF_ERROR(Read<int32_t>("RANK", 0, kRankMax, settings.rank));

@@ -14,6 +14,7 @@ namespace msitd::acl {
 // The settings in the environment. README.md lists the names.
 struct Settings {
   std::string run;
+  // The daemon. The feed sets it, because finding a daemon may start one.
   std::string endpoint;
   // The rank of dumps whose path contains no rank.
   int32_t rank = 0;

@@ -25,7 +25,6 @@ class Variable {
 TEST(SettingsTest, VariablesAreTaken) {
   const Variable variables[] = {
       {"MSITD_RUN", "r"},
-      {"MSITD_ENDPOINT", "host:1"},
       {"RANK", "3"},
       {"WORLD_SIZE", "8"},
       {"MSITD_ACL_BUFFER_BYTES", "1048576"},
@@ -35,7 +34,6 @@ TEST(SettingsTest, VariablesAreTaken) {
   const auto settings = ReadSettings();
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->run, "r");
-  EXPECT_EQ(settings->endpoint, "host:1");
   EXPECT_EQ(settings->rank, 3);
   EXPECT_EQ(settings->world_size, 8);
   EXPECT_EQ(settings->memory_bytes_max, 1048576U);
