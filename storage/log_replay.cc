@@ -41,7 +41,6 @@ void LogReplay::Report(const Fault& fault) {
       fault.is_damage ? spdlog::level::err : spdlog::level::warn,
       "{} offset={} bytes={} what={}: {}", fault.file, fault.offset,
       fault.bytes, fault.is_damage ? "damaged" : "torn", fault.what);
-  if (on_fault_) on_fault_(fault);
 }
 
 std::vector<uint64_t> LogReplay::Awaited(const std::vector<SegmentFile>& files,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -43,10 +42,6 @@ class LogReplay {
   // Reads the position of the index. `files` must be all segments of the store.
   absl::Status Begin(const std::vector<SegmentFile>& files);
 
-  // `on_fault` is called for each fault, which is also logged.
-  void set_on_fault(std::function<void(const Fault&)> on_fault) {
-    on_fault_ = std::move(on_fault);
-  }
   // All bytes before `position` are known to be durable from another source.
   void set_durable(const LogPosition& position) { durable_ = position; }
 
@@ -84,7 +79,6 @@ class LogReplay {
 
   ChunkIndex& index_;
   Env& env_;
-  std::function<void(const Fault&)> on_fault_;
   LogPosition start_;
   LogPosition reached_;
   LogPosition durable_;

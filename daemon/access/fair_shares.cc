@@ -81,12 +81,4 @@ uint64_t FairShares::used() const {
   return state_->used;
 }
 
-uint64_t FairShares::HeldBy(std::string_view name) const {
-  MutexLock lock(state_->mu);
-  const auto it = state_->held.find(name);
-  return it == state_->held.end() ? 0 : it->second;
-}
-
-uint64_t FairShares::capacity() const { return state_->limit.capacity; }
-
 }  // namespace msitd::access

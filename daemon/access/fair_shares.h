@@ -73,10 +73,8 @@ class FairShares {
   // the total that all callers may hold for this caller to receive more.
   absl::StatusOr<Grant> Acquire(const Caller& caller, uint64_t amount = 1);
 
-  // Return the amounts held by all callers together and by one caller.
+  // Returns the amount held by all callers together.
   uint64_t used() const;
-  uint64_t HeldBy(std::string_view name) const;
-  uint64_t capacity() const;
 
  private:
   std::shared_ptr<State> state_;

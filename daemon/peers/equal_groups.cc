@@ -99,7 +99,6 @@ absl::Status EqualGroups::Add(const query::GroupDigest& group) {
   added.device = device;
   added.token = group.at.token;
   added.is_equal = IsEqual(group, device);
-  equal_count_ += added.is_equal;
   return absl::OkStatus();
 }
 

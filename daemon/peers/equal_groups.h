@@ -37,7 +37,6 @@ class EqualGroups {
   void Finish();
 
   size_t group_count() const { return groups_.size(); }
-  size_t equal_count() const { return equal_count_; }
 
   // Consecutive groups of this run in primary order: exactly the groups that
   // `selector` matches by ranks, devices and tokens.
@@ -81,7 +80,6 @@ class EqualGroups {
   std::set<uint32_t> devices_of_rank_;  // Of the last rank.
   // Start of the groups of each rank and device, in order.
   std::vector<size_t> sections_;
-  size_t equal_count_ = 0;
 };
 
 }  // namespace msitd::peers

@@ -76,8 +76,6 @@ class FieldWriter {
     end_ += text.size();
   }
 
-  void PutDouble(double value) { PutFixed64(std::bit_cast<uint64_t>(value)); }
-
   // The position after the last field.
   const char* end() const { return end_; }
 

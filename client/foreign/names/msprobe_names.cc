@@ -243,8 +243,7 @@ std::optional<MsprobeKey> KeyOfMsprobeLeaf(std::string_view leaf) {
   return std::nullopt;
 }
 
-std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key,
-                                         MsprobeGrammar grammar) {
+std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key) {
   const auto part = PartOf(key.io, key.index);
   if (!part || key.op.empty() || key.call < 0) return std::nullopt;
   const std::string count = std::to_string(key.call);
@@ -252,9 +251,8 @@ std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key,
   if (part->kind == EntryKind::kDebug) {
     out.entry = Join(Join(key.op, count), kDebug);
   } else if (part->kind == EntryKind::kGradients) {
-    const bool has_count = grammar == MsprobeGrammar::kCurrent;
-    if (!IsModule(key.op) || (!has_count && key.call > 0)) return std::nullopt;
-    out.entry = Join(Join(key.op, kGradients), has_count ? count : "");
+    if (!IsModule(key.op)) return std::nullopt;
+    out.entry = Join(Join(key.op, kGradients), count);
   } else {
     const std::string_view word =
         part->kind == EntryKind::kForward ? kForward : kBackward;
@@ -266,12 +264,6 @@ std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key,
 
 std::string MsprobeFileName(const MsprobeName& name) {
   return LeafName(name, MsprobePartName(name.part));
-}
-
-std::string MsprobeStatisticsName(const MsprobeName& name) {
-  const bool is_keyword = name.part == MsprobePart::kKwargs;
-  return LeafName(
-      name, MsprobePartName(is_keyword ? MsprobePart::kInput : name.part));
 }
 
 }  // namespace msitd::names

@@ -74,31 +74,21 @@ struct MsprobeKey {
   friend bool operator==(const MsprobeKey&, const MsprobeKey&) = default;
 };
 
-// Differences between releases.
-enum class MsprobeGrammar : uint8_t {
-  kCurrent,
-  kSeed,  // The entry of parameters_grad has no count.
-};
-
 // Returns the key in msitd; nothing if no release of msprobe writes the name.
 // Accepts the names of all releases.
 std::optional<MsprobeKey> KeyOfMsprobe(const MsprobeName& name);
 
-// The inverse of KeyOfMsprobe. Returns nothing if no name of the grammar has
-// this key.
-std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key,
-                                         MsprobeGrammar grammar);
+// The inverse of KeyOfMsprobe for names of the current release. Returns nothing
+// if none of them has this key.
+std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key);
 
-// Returns the key in msitd of a leaf with a name that MsprobeFileName or
-// MsprobeStatisticsName returns. Returns nothing if no release of msprobe
-// writes the name.
+// Returns the key in msitd of a leaf: its name is that of its file without the
+// suffix, or one by which msprobe compares values without a file, in which
+// keyword arguments are inputs. Returns nothing if no release of msprobe writes
+// the name.
 std::optional<MsprobeKey> KeyOfMsprobeLeaf(std::string_view leaf);
 
 // Returns the name of the file of a tensor, without its suffix.
 std::string MsprobeFileName(const MsprobeName& name);
-
-// Returns the name by which msprobe compares values without a file. In these
-// names, keyword arguments are inputs.
-std::string MsprobeStatisticsName(const MsprobeName& name);
 
 }  // namespace msitd::names

@@ -117,12 +117,6 @@ std::string FileName(const std::vector<std::string_view>& parts,
   return name;
 }
 
-bool IsCut(std::string_view file_name) {
-  const size_t mark = file_name.find(kCutMark);
-  return mark != std::string_view::npos &&
-         file_name.size() >= mark + kCutMark.size() + kHashDigits;
-}
-
 std::string FileNameAsIs(std::string_view name, std::string_view extension) {
   const bool is_plain =
       !name.empty() && name[0] != '.' &&

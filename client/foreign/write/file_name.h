@@ -24,10 +24,6 @@ inline constexpr size_t kFileNameBytesMax = 200;
 std::string FileName(const std::vector<std::string_view>& parts,
                      std::string_view extension);
 
-// Returns true for a name that FileName has truncated, so that its parts cannot
-// be determined.
-bool IsCut(std::string_view file_name);
-
 // Returns `name` if it can be the name of a file on Linux unchanged: it has no
 // slash, is not `.` or `..`, is not longer than kFileNameBytesMax and is text
 // without control characters. Otherwise returns the result of FileName.

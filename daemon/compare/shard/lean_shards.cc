@@ -79,11 +79,6 @@ ContentHash ShardDigest(const Assembly& assembly) {
                                    : DigestOf(assembly.shards);
 }
 
-size_t ShardCount(const Assembly& assembly) {
-  return assembly.lean.has_value() ? assembly.lean->places->size()
-                                   : assembly.shards.size();
-}
-
 absl::StatusOr<std::vector<TensorInfo>> LoadShards(const LogicalTensor& tensor,
                                                    storage::RunReader& run,
                                                    storage::StopCheck stop) {

@@ -41,9 +41,6 @@ class LeanTable {
 // Returns a digest of the shapes and hashes of the shards, in their order.
 ContentHash ShardDigest(const Assembly& assembly);
 
-// Returns the number of shards, whether or not they are in memory.
-size_t ShardCount(const Assembly& assembly);
-
 // Loads the shards of a lean tensor from `run`.
 //
 // Errors: NOT_FOUND if a shard does not exist any more, DATA_LOSS if the shards

@@ -87,8 +87,7 @@ std::optional<MsprobePass> PassOf(Io io) {
 }
 
 std::string EntryName(const std::string& op, int32_t call, Io io) {
-  const auto name = names::MsprobeNameOf({op, call, io, "0"},
-                                         names::MsprobeGrammar::kCurrent);
+  const auto name = names::MsprobeNameOf({op, call, io, "0"});
   return name.has_value() ? name->entry : "";
 }
 

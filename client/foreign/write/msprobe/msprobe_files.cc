@@ -191,9 +191,7 @@ class Handler final : public nlohmann::json_sax<Json> {
       name.keys += open_[next].key;
     }
     const auto key = names::KeyOfMsprobe(name);
-    const auto ours =
-        key ? names::MsprobeNameOf(*key, names::MsprobeGrammar::kCurrent)
-            : std::nullopt;
+    const auto ours = key ? names::MsprobeNameOf(*key) : std::nullopt;
     if (!ours) return std::nullopt;
     return names::MsprobeFileName(*ours);
   }

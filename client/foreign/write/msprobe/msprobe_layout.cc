@@ -289,8 +289,7 @@ class MsprobeLayout final : public Layout {
         [&op](std::string_view prefix) { return op.starts_with(prefix); });
     const auto io = static_cast<Io>(record.io());
     if (!is_named && io != Io::kState && IsModule(op)) op = ModuleName(op);
-    return names::MsprobeNameOf({op, record.call(), io, record.index()},
-                                names::MsprobeGrammar::kCurrent);
+    return names::MsprobeNameOf({op, record.call(), io, record.index()});
   }
 
   // In a run with a document of msprobe, ops have msprobe's names, even without

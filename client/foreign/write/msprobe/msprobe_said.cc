@@ -121,9 +121,7 @@ class DumpTaker {
     for (const trees::MsprobeLeaf& leaf :
          trees::LeavesOfMsprobe(entry, record).leaves) {
       const auto key = KeyOfMsprobe(leaf.name);
-      const auto ours =
-          key ? MsprobeNameOf(*key, names::MsprobeGrammar::kCurrent)
-              : std::nullopt;
+      const auto ours = key ? MsprobeNameOf(*key) : std::nullopt;
       const auto row = ours ? rows_.find(MsprobeFileName(*ours)) : rows_.end();
       if (row != rows_.end()) row->second->said = TextOf(*leaf.json);
     }

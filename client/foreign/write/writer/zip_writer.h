@@ -36,8 +36,6 @@ class ZipWriter {
   // Ends the archive.
   absl::Status Finish();
 
-  size_t member_count() const { return members_.size(); }
-
  private:
   struct Member {
     std::string name;

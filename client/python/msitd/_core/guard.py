@@ -10,7 +10,6 @@ this rule.
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -95,16 +94,3 @@ class Failures:
     def guarded(self, hook: Callable[..., Any]) -> GuardedHook:
         """Returns a hook whose exceptions are counted here."""
         return GuardedHook(hook, self.count)
-
-    def guards(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns a function of the same name that returns None if it fails."""
-        return functools.wraps(function)(_plain(self.guarded(function)))
-
-
-def _plain(hook: GuardedHook) -> Callable[..., Any]:
-    """Returns the hook as a function, which Python can bind as a method of a class."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return hook(*args, **kwargs)
-
-    return call

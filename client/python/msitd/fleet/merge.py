@@ -9,7 +9,7 @@ different ranks can only be determined from all ranks together: see
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -244,11 +244,6 @@ class Merge:
     def numbers(self) -> Numbers:
         """Row numbers of the rows that the result names, after `finish`."""
         return self._numbers
-
-    @property
-    def failures(self) -> Sequence[tuple[CompareOrder, Failure]]:
-        """The parts that are missing."""
-        return self._failures
 
     def _offer_first(self, name: str, first: Any, places: Places) -> None:
         place = places.of(_row_in(first).row)

@@ -10,7 +10,6 @@ import re
 import threading
 
 TENSORS = "torch_tensors"
-STATISTICS = "statistics.csv"
 WEIGHTS = "weights"
 ORDER = "execution_order"
 TENSOR_SUFFIX = ".pth"

@@ -49,8 +49,6 @@ class Steps:
         self._hold = Hold.NOTHING
         # Number of searches for an optimizer that found none.
         self._asked_count = 0
-        # Whether only copies of the parameters are known to have an optimizer.
-        self._has_copies = False
         # Number of forwards of the model that have begun and not ended.
         self._running_count = 0
         # Token of the last pass, as a reference; -1 before the first. See

@@ -69,9 +69,8 @@ TEST(MsprobeNamesTest, NamesHaveKeysAndKeysHaveNames) {
     EXPECT_EQ(key->call, one.call);
     EXPECT_EQ(key->io, one.io) << one.entry;
     EXPECT_EQ(key->index, one.keys);
-    EXPECT_EQ(MsprobeNameOf(*key, MsprobeGrammar::kCurrent), name);
+    EXPECT_EQ(MsprobeNameOf(*key), name);
     EXPECT_EQ(KeyOfMsprobeLeaf(MsprobeFileName(name)), key);
-    EXPECT_EQ(KeyOfMsprobeLeaf(MsprobeStatisticsName(name)), key);
   }
 }
 
@@ -82,10 +81,6 @@ TEST(MsprobeNamesTest, SeedHasNoCountOfGradientsOfParameters) {
   ASSERT_TRUE(key.has_value());
   EXPECT_EQ(*key,
             (MsprobeKey{"Module.fc.Linear", 0, Io::kGradWeight, "weight"}));
-  EXPECT_EQ(MsprobeNameOf(*key, MsprobeGrammar::kSeed), name);
-  EXPECT_EQ(MsprobeNameOf({"Module.fc.Linear", 1, Io::kGradWeight, "weight"},
-                          MsprobeGrammar::kSeed),
-            std::nullopt);
 }
 
 TEST(MsprobeNamesTest, LeavesAreCutAtTheirLastEntry) {
@@ -144,11 +139,11 @@ TEST(MsprobeNamesTest, PartsBelongToTheirEntries) {
 TEST(MsprobeNamesTest, KeywordsAreInputsWhereThereIsNoFile) {
   const MsprobeName name{"Functional.f.0.forward", Part::kKwargs, "mask.0"};
   EXPECT_EQ(MsprobeFileName(name), "Functional.f.0.forward.kwargs.mask.0");
-  EXPECT_EQ(MsprobeStatisticsName(name), "Functional.f.0.forward.input.mask.0");
+  EXPECT_EQ(KeyOfMsprobeLeaf("Functional.f.0.forward.input.mask.0"),
+            KeyOfMsprobe(name));
   const MsprobeName gradient{"Module.a.B.parameters_grad.0", Part::kWhole,
                              "weight"};
   EXPECT_EQ(MsprobeFileName(gradient), "Module.a.B.parameters_grad.0.weight");
-  EXPECT_EQ(MsprobeStatisticsName(gradient), MsprobeFileName(gradient));
   EXPECT_EQ(MsprobeFileName({"y.0.debug", Part::kWhole, ""}), "y.0.debug");
 }
 
@@ -178,11 +173,13 @@ TEST(MsprobeNamesTest, EveryNameThatHasAKeyComesBack) {
     const auto key = KeyOfMsprobe(name);
     if (!key) continue;
     ++with_key;
-    const bool is_current =
-        MsprobeNameOf(*key, MsprobeGrammar::kCurrent) == name;
-    const bool is_seed = MsprobeNameOf(*key, MsprobeGrammar::kSeed) == name;
-    EXPECT_TRUE(is_current || is_seed) << MsprobeFileName(name);
-    EXPECT_EQ(is_current && is_seed, key->io != Io::kGradWeight);
+    const auto again = MsprobeNameOf(*key);
+    ASSERT_TRUE(again.has_value()) << MsprobeFileName(name);
+    // Names of gradients may lack the count.
+    if (key->io != Io::kGradWeight) {
+      EXPECT_EQ(*again, name);
+    }
+    EXPECT_EQ(KeyOfMsprobe(*again), key) << MsprobeFileName(name);
   }
   EXPECT_GT(with_key, 1000);
 }
@@ -193,13 +190,10 @@ TEST(MsprobeNamesTest, EveryKeyThatHasANameComesBack) {
   for (int i = 0; i < 100000; ++i) {
     const MsprobeKey key{Words(random), static_cast<int32_t>(random() % 3),
                          static_cast<Io>(random() % kIoCount), Words(random)};
-    for (const auto grammar :
-         {MsprobeGrammar::kCurrent, MsprobeGrammar::kSeed}) {
-      const auto name = MsprobeNameOf(key, grammar);
-      if (!name) continue;
-      ++with_name;
-      EXPECT_EQ(KeyOfMsprobe(*name), key) << MsprobeFileName(*name);
-    }
+    const auto name = MsprobeNameOf(key);
+    if (!name) continue;
+    ++with_name;
+    EXPECT_EQ(KeyOfMsprobe(*name), key) << MsprobeFileName(*name);
   }
   EXPECT_GT(with_name, 10000);
 }
