@@ -440,7 +440,9 @@ MODULES: dict[str, Module] = {
     "client/ask/fanout": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json")),
     "client/ask/report": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ask/print": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC)),
-    "client/ask/plugin": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC)),
+    "client/ask/plugin": Module(
+        (*PROTOS, "protos/compute/number", *ASK_BASE), (*COMMON, *RPC)
+    ),
     # foreign: files of other tools. Readers and writers share names.
     "client/foreign/names": Module(("protos/base",)),
     "client/foreign/formats": Module(

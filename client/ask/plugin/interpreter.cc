@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "client/ask/text/text.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
+#include "protos/compute/number/element.h"
 #include "protos/status/status.h"
 
 namespace msitd::ask {
@@ -49,6 +51,9 @@ constexpr int kDescriptorMin = 10;
 // Larger buffers mean fewer switches between the two processes.
 constexpr int kSocketBufferBytes = 1 << 20;
 
+// The number of elements that are converted at a time.
+constexpr size_t kElementsAtOnce = 8192;
+
 // The longest time until an interrupt is noticed while no data arrives.
 constexpr std::chrono::milliseconds kInterruptPoll(100);
 
@@ -71,6 +76,28 @@ T Take(const char*& at) {
   std::memcpy(&value, at, sizeof(value));
   at += sizeof(value);
   return value;
+}
+
+// Returns the type as which elements are sent: `dtype` if numpy has it.
+DType SentAs(DType dtype) {
+  const DTypeInfo& info = InfoOf(dtype);
+  switch (info.kind) {
+    case DTypeKind::kInteger:
+      return compute::StoredAs(dtype) == dtype ? dtype : DType::kFloat32;
+    case DTypeKind::kFloat:
+      return info.numpy.starts_with('f') ? dtype : DType::kFloat32;
+    case DTypeKind::kComplex:
+      return info.numpy.starts_with('c') ? dtype : DType::kComplex64;
+    default:
+      return dtype;
+  }
+}
+
+uint64_t SentBytes(DType dtype, std::string_view bytes) {
+  const DType sent = SentAs(dtype);
+  return sent == dtype
+             ? bytes.size()
+             : bytes.size() / ElementBytes(dtype) * ElementBytes(sent);
 }
 
 void AppendName(DType dtype, std::string& out) {
@@ -228,20 +255,19 @@ absl::Status Interpreter::Spawn() {
 
 absl::StatusOr<PairAnswer> Interpreter::Measure(const TensorPairBytes& pair) {
   std::string header;
-  Append(static_cast<uint64_t>(pair.golden.size()), header);
-  Append(static_cast<uint64_t>(pair.target.size()), header);
-  AppendName(pair.golden_dtype, header);
-  AppendName(pair.target_dtype, header);
+  Append(SentBytes(pair.golden_dtype, pair.golden), header);
+  Append(SentBytes(pair.target_dtype, pair.target), header);
+  AppendName(SentAs(pair.golden_dtype), header);
+  AppendName(SentAs(pair.target_dtype), header);
   const std::string shapes =
       fmt::format("{}{}{}", fmt::join(pair.golden_shape, ","), '\0',
                   fmt::join(pair.target_shape, ","));
   Append(static_cast<uint32_t>(shapes.size()), header);
   header += shapes;
   SetLimit(options_.call_limit);
-  for (const std::string_view bytes :
-       {std::string_view(header), pair.golden, pair.target}) {
-    MSITD_RETURN_IF_ERROR(Send(bytes));
-  }
+  MSITD_RETURN_IF_ERROR(Send(header));
+  MSITD_RETURN_IF_ERROR(SendElements(pair.golden_dtype, pair.golden));
+  MSITD_RETURN_IF_ERROR(SendElements(pair.target_dtype, pair.target));
   MSITD_ASSIGN_OR_RETURN(Reply reply, ReadReply());
   if (reply.kind > kValue) {
     return absl::DataLossError("its answer has an unknown kind");
@@ -265,14 +291,12 @@ absl::StatusOr<KeepAnswer> Interpreter::Keep(const TensorKey& key, DType dtype,
   }
   place += fmt::format("{}", fmt::join(shape, ","));
   std::string header;
-  Append(static_cast<uint64_t>(bytes.size()), header);
+  Append(SentBytes(dtype, bytes), header);
   Append(static_cast<uint32_t>(place.size()), header);
-  AppendName(dtype, header);
+  AppendName(SentAs(dtype), header);
   SetLimit(options_.call_limit);
-  for (const std::string_view part :
-       {std::string_view(header), std::string_view(place), bytes}) {
-    MSITD_RETURN_IF_ERROR(Send(part));
-  }
+  MSITD_RETURN_IF_ERROR(Send(header + place));
+  MSITD_RETURN_IF_ERROR(SendElements(dtype, bytes));
   MSITD_ASSIGN_OR_RETURN(Reply reply, ReadReply());
   KeepAnswer answer;
   if (reply.kind == kArrays) {
@@ -382,6 +406,26 @@ absl::Status Interpreter::Send(std::string_view bytes) {
       return ErrnoStatus(errno, "send to the interpreter");
     }
     if (!bytes.empty()) MSITD_RETURN_IF_ERROR(Await(POLLOUT));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Interpreter::SendElements(DType dtype, std::string_view bytes) {
+  if (SentAs(dtype) == dtype) return Send(bytes);
+  const DType component = compute::ComponentOf(dtype);
+  const size_t size = ElementBytes(component);
+  std::array<double, kElementsAtOnce> values;
+  std::array<float, kElementsAtOnce> sent;
+  while (bytes.size() >= size) {
+    const size_t count = std::min(bytes.size() / size, kElementsAtOnce);
+    compute::ToDouble(component,
+                      reinterpret_cast<const std::byte*>(bytes.data()), count,
+                      values.data());
+    std::transform(values.begin(), values.begin() + count, sent.begin(),
+                   [](double value) { return static_cast<float>(value); });
+    MSITD_RETURN_IF_ERROR(Send(
+        {reinterpret_cast<const char*>(sent.data()), count * sizeof(float)}));
+    bytes.remove_prefix(count * size);
   }
   return absl::OkStatus();
 }

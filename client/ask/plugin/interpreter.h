@@ -101,6 +101,9 @@ std::string AnswerText(std::string_view text);
 // its stdin is empty. Its answers are untrusted: they are validated and
 // bounded, and waiting for them is limited in time. Thread-compatible.
 //
+// Elements of a type that numpy does not have are converted to float32,
+// complex32 to complex64. Sizes and dtype names are those after conversion.
+//
 // Messages, all little-endian:
 // - Request: u64 bytes of golden, u64 bytes of target, two dtype names of 16
 //   bytes, padded with zeros, and u32 bytes of the shapes. The shapes follow,
@@ -154,6 +157,7 @@ class Interpreter {
   // at most `left`.
   absl::StatusOr<uint64_t> ReadArrayHead(KeptArray& out, uint64_t left);
   absl::Status Send(std::string_view bytes);
+  absl::Status SendElements(DType dtype, std::string_view bytes);
   absl::Status Receive(char* out, size_t size);
   // Waits until the socket is ready for `events`.
   absl::Status Await(short events);

@@ -34,8 +34,8 @@ ARRAYS_MAX = 64
 DIMS_MAX = 32
 ARRAY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
-# Names of types that numpy and msitd share. Arrays of other types are converted to
-# float32 and cannot be returned.
+# Names of types that numpy and msitd share. msitctl converts elements of other types,
+# and arrays of other types cannot be returned.
 NATIVE_TYPES = {
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
     *("uint64", "float16", "float32", "float64", "complex64", "complex128"),
@@ -150,27 +150,6 @@ def parts_of_msit(result: Any) -> tuple[float | None, str]:
     return (None if kind is str else float(value)), text
 
 
-def hifloat8(code: int) -> float:
-    """The value of one byte (arXiv:2409.16626)."""
-    if code == 0x80:
-        return float("nan")
-    sign, rest = (-1.0 if code >= 128 else 1.0), code & 127
-    if rest == 0x6F:
-        return sign * float("inf")
-    if rest < 8:
-        return sign * 2.0 ** (rest - 23) if rest else 0.0
-    width = (rest >> 5) + 1 if rest >= 32 else int(rest >= 16)
-    mantissa_bits = 5 - width if width > 1 else 3
-    exponent = 0
-    if width:
-        stored = rest >> mantissa_bits & (1 << width) - 1
-        leading = 1 << width - 1
-        exponent = leading | stored & leading - 1
-        exponent = -exponent if stored & leading else exponent
-    mantissa = rest & (1 << mantissa_bits) - 1
-    return sign * (1 + mantissa / (1 << mantissa_bits)) * 2.0**exponent
-
-
 class Arrays:
     """Makes flat arrays from the bytes of tensors."""
 
@@ -183,36 +162,6 @@ class Arrays:
             import torch
 
             self.torch = torch
-        self.coded = {
-            "float8_e4m3fn": self.signed(4, 3, 7),
-            "float8_e4m3fnuz": self.signed(4, 3, 8),
-            "float8_e5m2fnuz": self.signed(5, 2, 16),
-            "float4_e2m1fn": self.signed(2, 1, 1),
-            "float4_e1m2": self.signed(1, 2, 1),
-            "float6_e2m3fn": self.signed(2, 3, 1),
-            "float6_e3m2fn": self.signed(3, 2, 3),
-            "float8_e8m0fnu": numpy.ldexp(
-                numpy.float32(1), numpy.minimum(numpy.arange(256), 254) - 127
-            ),
-            "hifloat8": numpy.array(
-                [hifloat8(code) for code in range(256)], numpy.float32
-            ),
-        }
-        self.coded["float8_e4m3fn"][[0x7F, 0xFF]] = numpy.nan
-        self.coded["float8_e4m3fnuz"][0x80] = numpy.nan
-        self.coded["float8_e5m2fnuz"][0x80] = numpy.nan
-        self.coded["float8_e8m0fnu"][0xFF] = numpy.nan
-
-    def signed(self, exponent_bits: int, mantissa_bits: int, bias: int) -> Any:
-        """Values of all bytes: sign, exponent and mantissa in the lower bits."""
-        numpy = self.numpy
-        codes = numpy.arange(256)
-        mantissa = codes & (1 << mantissa_bits) - 1
-        exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
-        digits = mantissa + numpy.where(exponent == 0, 0, 1 << mantissa_bits)
-        power = numpy.maximum(exponent, 1) - float(bias + mantissa_bits)
-        sign = 1 - 2 * (codes >> exponent_bits + mantissa_bits & 1)
-        return (sign * digits * 2.0**power).astype(numpy.float32)
 
     def given(self, array: Any) -> Any:
         return array if self.torch is None else self.torch.from_numpy(array)
@@ -223,36 +172,10 @@ class Arrays:
     def of(self, data: Any, dtype: str) -> Any:
         """Returns the elements in `data`, an array of bytes that the result may
         share."""
-        numpy = self.numpy
         if dtype in ("float32", "float64", "complex64", "complex128"):
             return self.given(data.view(dtype))
-        if dtype == "complex32":
-            parts = data.view(numpy.float16).astype(numpy.float32)
-            return self.given(parts.view(numpy.complex64))
-        # Integers of fewer than 8 bits have a byte each.
-        dtype = re.sub(r"int[1-7]$", "int8", dtype)
-        if dtype.startswith("bits"):
-            dtype = "uint16" if dtype == "bits16" else "uint8"
-        if dtype == "bool":
-            out = (data != 0).astype(numpy.float32)
-        elif dtype == "bfloat16":
-            wide = data.view(numpy.uint16).astype(numpy.uint32)
-            wide <<= 16
-            out = wide.view(numpy.float32)
-        elif dtype in self.coded:
-            out = self.coded[dtype][data]
-        elif dtype == "float8_e5m2":
-            wide = data.astype(numpy.uint16)
-            wide <<= 8
-            out = wide.view(numpy.float16).astype(numpy.float32)
-        else:
-            out = data.view(dtype).astype(numpy.float32)
-        return self.given(out)
-
-    def shaped(self, data: Any, dtype: str, shape: list[int]) -> Any:
-        """Returns the tensor in `data`, of its own type if numpy has it."""
-        flat = data.view(dtype) if dtype in NATIVE_TYPES else self.of(data, dtype)
-        return flat.reshape(shape)
+        elements = data != 0 if dtype == "bool" else data.view(dtype)
+        return self.given(elements.astype(self.numpy.float32))
 
     def kept(self, result: Any, name: str, bytes_max: int) -> list[tuple[str, Any]]:
         """Splits the result of a function into names and arrays."""
@@ -398,7 +321,7 @@ def keep_one(
         if data is None:
             raise MemoryError(f"a tensor of {data_bytes} bytes")
         where, shape = place_of(place.decode())
-        array = arrays.shaped(data, dtype.rstrip(b"\0").decode(), shape)
+        array = data.view(dtype.rstrip(b"\0").decode()).reshape(shape)
         kept = arrays.kept(function(array, where), name, bytes_max)
     except BaseException as error:  # noqa: BLE001  It is foreign code.
         faulthandler.cancel_dump_traceback_later()

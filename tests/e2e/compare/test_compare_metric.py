@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import openpyxl
 import pytest
-from chunk_bytes import FLOAT32, FLOAT64, INT64, Chunk, Record, float32
+from chunk_bytes import FLOAT64, INT64, Chunk, Record, float32
 from wire import write
 
 from daemon import Daemon
@@ -24,7 +24,6 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-headless-shell")
 USAGE, LOCAL, FAILED = 2, 3, 1
 PYTHON = ("--python", sys.executable)
 BFLOAT16, COMPLEX64, FLOAT8_E4M3 = 11, 16, 14
-ELEMENT_BYTES = {FLOAT32: 4, FLOAT64: 8, INT64: 8, BFLOAT16: 2, COMPLEX64: 8, 14: 1}
 
 PLUGIN = """
     import os
@@ -350,7 +349,8 @@ def test_arrays_have_the_types_that_the_manual_says(
     daemon: Daemon, plugin: str
 ) -> None:
     def tensor(dtype: int, data: bytes) -> Record:
-        return Record("", data, [len(data) // ELEMENT_BYTES[dtype]], dtype=dtype)
+        # All values have two elements.
+        return Record("", data, [2], dtype=dtype)
 
     values = {
         "bf16": tensor(BFLOAT16, struct.pack("<2H", 0xBFC0, 0)),
@@ -358,6 +358,11 @@ def test_arrays_have_the_types_that_the_manual_says(
         "f64": tensor(FLOAT64, struct.pack("<2d", -1.5, 0)),
         "int64": tensor(INT64, struct.pack("<2q", -3, 0)),
         "complex": tensor(COMPLEX64, struct.pack("<4f", 0, -1.5, 0, 0)),
+        "bool": tensor(1, bytes([1, 0])),
+        "f16": tensor(10, struct.pack("<2e", -1.5, 0)),
+        "int4": tensor(22, bytes([0xFD, 0x00])),
+        "hif8": tensor(28, bytes([0x8C, 0x00])),
+        "complex32": tensor(30, struct.pack("<4e", 0, -1.5, 0, 0)),
     }
     record_all(daemon, {op: (value, value) for op, value in values.items()})
     daemon.ctl("compare", "run", "g", "t")
@@ -369,6 +374,11 @@ def test_arrays_have_the_types_that_the_manual_says(
         "f64": (1.5, "float64/float64 1 True"),
         "int64": (3.0, "float32/float32 1 True"),
         "complex": (1.5, "complex64/complex64 1 True"),
+        "bool": (1.0, "float32/float32 1 True"),
+        "f16": (1.5, "float32/float32 1 True"),
+        "int4": (3.0, "float32/float32 1 True"),
+        "hif8": (1.5, "float32/float32 1 True"),
+        "complex32": (1.5, "complex64/complex64 1 True"),
     }
 
 
