@@ -91,8 +91,8 @@ struct FoundMaker {
 //   cause is unknown.
 // - Code that has received a tensor that follows from a flip may choose
 //   differently as well, so what it makes also follows from the flip. So does
-//   what code makes from its state, such as a cache, after a flip at an earlier
-//   token of the rank.
+//   what code makes from its state, such as a cache, if a flip has reached this
+//   code at an earlier token of the rank.
 // - Calls that only one run makes follow from a flip if the code around them
 //   has flipped or has received a tensor that follows from a flip. An expert
 //   that only one run has selected is such a call. The tensors inside it have

@@ -176,7 +176,9 @@ TEST(MsprobeNamesTest, EveryNameThatHasAKeyComesBack) {
     const auto again = MsprobeNameOf(*key);
     ASSERT_TRUE(again.has_value()) << MsprobeFileName(name);
     // Names of gradients may lack the count.
-    if (key->io != Io::kGradWeight) EXPECT_EQ(*again, name);
+    if (key->io != Io::kGradWeight) {
+      EXPECT_EQ(*again, name);
+    }
     EXPECT_EQ(KeyOfMsprobe(*again), key) << MsprobeFileName(name);
   }
   EXPECT_GT(with_key, 1000);

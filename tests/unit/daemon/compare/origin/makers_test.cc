@@ -359,6 +359,7 @@ TEST_P(MakersTest, CodeMayKeepWhatFollowsFromAFlipForLaterTokens) {
   RecordRouter(golden_, {1, 1.000001F, 0}, 1);
   RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
   for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
     for (const Step& step : std::vector<Step>{{">m", 7},
                                               {">m.attention", 8, 1},
                                               {"m.attention", 9, 1},
@@ -367,7 +368,7 @@ TEST_P(MakersTest, CodeMayKeepWhatFollowsFromAFlipForLaterTokens) {
                                               {"m", 12, 2}}) {
       RecordedTensor tensor = Tensor(step, is_target);
       tensor.token = 1;
-      (is_target ? target_ : golden_).Record(tensor);
+      run.Record(tensor);
     }
   }
   const v1::Comparison comparison = Compare();
@@ -378,6 +379,35 @@ TEST_P(MakersTest, CodeMayKeepWhatFollowsFromAFlipForLaterTokens) {
   // An op whose inputs are equal keeps nothing.
   EXPECT_EQ(rows_[9].verdict(), v1::FAIL);
   EXPECT_THAT(OpsOf(comparison), ElementsAre("OP m.op"));
+}
+
+TEST_P(MakersTest, CodeThatAFlipHasNotReachedKeepsNothingOfIt) {
+  RecordRouter(golden_, {1, 1.000001F, 0}, 1);
+  RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
+  for (const bool is_target : {false, true}) {
+    for (const Step& step :
+         std::vector<Step>{{">n", 7}, {">n.op", 8, 1}, {"n.op", 9, 1}}) {
+      RecordedTensor tensor = Tensor(step, is_target);
+      tensor.token = 1;
+      (is_target ? target_ : golden_).Record(tensor);
+    }
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(rows_[6].verdict(), v1::FAIL);
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OWN_CODE n"));
+}
+
+TEST_P(MakersTest, NewNanDoesNotFollowFromAFlip) {
+  RecordRouter(golden_, {1, 1.000001F, 0}, 1);
+  RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    run.Record(
+        Of("block", Io::kInput, "0", {1, 2}, {is_target ? NAN : 7.0F, 7}));
+  }
+  Compare();
+  EXPECT_EQ(rows_[5].verdict(), v1::FAIL);
+  EXPECT_NE(rows_[5].origin(), v1::FLIPPED);
 }
 
 TEST_P(MakersTest, OnlyCopiesOfFlipsPassWithThem) {
@@ -481,10 +511,10 @@ TEST_P(MakersTest, RowsSelectedByNearScoresAreNotDecided) {
       run.Record(Of("block.gate", Io::kInput, "0", {2, 3}, rows));
       run.Record(Of("block.gate", Io::kOutput, "0", {2, 2},
                     {9, 1, 1 + noise, 1 + gap / 2}));
-      run.Record(Of("block.expert", Io::kInput, "0", {is_target ? 2 : 1, 3},
+      run.Record(Of("block.experts.1", Io::kInput, "0", {is_target ? 2 : 1, 3},
                     is_target ? rows : std::vector<float>{1, 2, 3}));
       run.Record(
-          Of("block.expert", Io::kOutput, "0", {is_target ? 2 : 1, 1},
+          Of("block.experts.1", Io::kOutput, "0", {is_target ? 2 : 1, 1},
              is_target ? std::vector<float>{1, 7} : std::vector<float>{1}));
     }
     const v1::Comparison comparison = Compare();
@@ -502,13 +532,30 @@ TEST_P(MakersTest, RowsSelectedByNearScoresAreNotDecided) {
                     "the scores, block.gate output/0, are nearly equal"));
       EXPECT_THAT(rows_[4].reason(),
                   StartsWith("not decided, because it follows from choices "
-                             "that differ as their scores do, block.expert "
+                             "that differ as their scores do, block.experts.1 "
                              "input/0: shape: "));
     } else {
       EXPECT_EQ(rows_[3].verdict(), v1::FAIL);
       EXPECT_THAT(OpsOf(comparison), ElementsAre("OWN_CODE block"));
     }
   }
+}
+
+// Among many scores, some are always close.
+TEST_P(MakersTest, OnlyTheScoreOfTheExpertItselfExplainsItsRows) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    const float noise = is_target ? 1e-5F : 0;
+    const std::vector<float> rows = {1, 2, 3, 4, 5 + noise, 6};
+    run.Record(Of("block", Io::kInput, "0", {2, 3}, rows));
+    run.Record(Of("block.gate", Io::kInput, "0", {2, 3}, rows));
+    run.Record(Of("block.gate", Io::kOutput, "0", {2, 4},
+                  {9, 1, 2, 3, 1 + noise, 5, 7, 7.00001F}));
+    run.Record(Of("block.experts.1", Io::kInput, "0", {is_target ? 2 : 1, 3},
+                  is_target ? rows : std::vector<float>{1, 2, 3}));
+  }
+  Compare();
+  EXPECT_EQ(rows_[3].verdict(), v1::FAIL);
 }
 
 // Each run passes its only row to another expert.
@@ -523,7 +570,8 @@ TEST_P(MakersTest, ExpertsOfOneRunFollowFromNearScores) {
       RunRecorder& run = is_target ? target : golden;
       const float noise = is_target ? 1e-5F : 0;
       const std::vector<float> row = {4, 5 + noise, 6};
-      const std::string expert = is_target ? "block.e1" : "block.e0";
+      const std::string expert =
+          is_target ? "block.experts.1" : "block.experts.0";
       run.Record(Of("block", Io::kInput, "0", {1, 3}, row));
       run.Record(Of("block.gate", Io::kInput, "0", {1, 3}, row));
       run.Record(
@@ -550,7 +598,7 @@ TEST_P(MakersTest, ExpertsOfOneRunFollowFromNearScores) {
       EXPECT_EQ(row.origin(), v1::FLIPPED);
       EXPECT_THAT(row.reason(),
                   StartsWith("not decided, because it follows from choices "
-                             "that differ as their scores do, block.e0 "
+                             "that differ as their scores do, block.experts.0 "
                              "input/0: "));
     }
   }
