@@ -16,6 +16,7 @@ from msitd._core.api.custom_functions import CustomFunctions
 from msitd._core.daemon.lazy_opening import LazyOpening
 from msitd._core.guard import Failures
 from msitd.probe import loaders
+from msitd.probe.configuration import Configuration
 from msitd.probe.loading import Loading
 from msitd.probe.places import Place, place_of
 from msitd.probe.recording import Recording, models_of
@@ -130,6 +131,11 @@ class PrecisionDebugger:
                 self._custom.register(*function)
         if self._settings.steps_by_loader:
             loaders.watch(self._next_batch)
+
+    @property
+    def config(self) -> Configuration:
+        """The configuration in effect, as programs read it in msprobe."""
+        return Configuration(self._settings)
 
     @_OfLatest
     def start(
