@@ -117,6 +117,8 @@ def test_an_invalid_value_of_a_former_key_is_noted(
     "task, key",
     [
         ("tensor", "tensor_list"),
+        ("structure", "data_mode"),
+        ("structure", "slice"),
         ("structure", "tensor_list"),
         ("structure", "summary_mode"),
         ("statistics", "overflow_nums"),

@@ -65,12 +65,20 @@ INERT_KEYS = {
 }
 
 # Values that request what happens anyway.
-_DEFAULTS = (("file_format", "pt"), ("check_mode", "all"))
+_DEFAULTS = (
+    ("file_format", "pt"),
+    ("check_mode", "all"),
+    ("data_mode", ["all"]),
+    ("summary_mode", "statistics"),
+    ("overflow_nums", 1),
+)
 
 # Keys of blocks that have an effect in the blocks of some tasks only. In other
 # blocks msprobe does not even check their values.
 TASKS_OF_KEYS = {
+    "data_mode": frozenset({"statistics", "tensor", "overflow_check"}),
     "overflow_nums": frozenset({"overflow_check"}),
+    "slice": frozenset({"statistics", "tensor", "overflow_check"}),
     "summary_mode": frozenset({"statistics", "tensor", "overflow_check"}),
     "tensor_list": frozenset({"statistics"}),
 }
@@ -86,6 +94,11 @@ def note_once(text: str) -> None:
         _noted.add(text)
     if is_new:
         _logger.warning("%s", text)
+
+
+def is_default(key: str, value: Any) -> bool:
+    """Returns whether a value requests what happens without the key, too."""
+    return value in (None, False, "", []) or (key, value) in _DEFAULTS
 
 
 def is_foreign(key: str, value: Any, task: str, prefix: str) -> bool:
@@ -104,8 +117,7 @@ def is_foreign(key: str, value: Any, task: str, prefix: str) -> bool:
     """
     if key not in INERT_KEYS and key not in REFUSED_KEYS:
         return False
-    # A value that disables the feature needs no message.
-    if value in (None, False, "", []) or (key, value) in _DEFAULTS:
+    if is_default(key, value):
         return True
     if key in INERT_KEYS:
         note_once(f"{prefix}{key} has no effect, as in msprobe: {INERT_KEYS[key]}")

@@ -16,6 +16,7 @@ from msitd.probe.refused import (
     REFUSED_LEVELS,
     REFUSED_TASKS,
     TASKS_OF_KEYS,
+    is_default,
     is_foreign,
     note_once,
 )
@@ -213,7 +214,7 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         tensor_names=_texts("tensor_list", block.get("tensor_list") or []),
         data_mode=_data_mode(block.get("data_mode") or ["all"]),
         summary_mode=_choice(
-            "summary_mode", block.get("summary_mode", "statistics"), _SUMMARY_MODES
+            "summary_mode", block.get("summary_mode") or "statistics", _SUMMARY_MODES
         ),
         risk_level=_choice("risk_level", risk_level, _RISK_LEVELS),
         slices=_slices(block.get("slice") or []),
@@ -278,7 +279,7 @@ def _look_for_others(
     for key, value in config.items():
         if key not in known and not is_foreign(key, value, task, prefix):
             _logger.warning(
-                "%s%s is no key that is known, and not looked at", prefix, key
+                "%s%s is no key that is known, and has no effect", prefix, key
             )
 
 
@@ -288,7 +289,7 @@ def _effective(block: Mapping[str, Any], task: str) -> dict[str, Any]:
     for key, value in block.items():
         if task in TASKS_OF_KEYS.get(key, (task,)):
             found[key] = value
-        else:
+        elif not is_default(key, value):
             note_once(f"{task}.{key} has no effect for the task {task}")
     return found
 
