@@ -136,7 +136,7 @@ class PrecisionDebugger:
 
     @property
     def service(self) -> Service:
-        """What programs use of `debugger.service` in msprobe."""
+        """The part of `debugger.service` that programs use in msprobe."""
         return Service(self.config, self._move, self._begin_again)
 
     @property
