@@ -36,10 +36,12 @@ def execute(
     *words: str,
     expect: int = 0,
     flags: tuple[str, ...] = ("--run", "r"),
+    program: tuple[str, ...] = (),
     **options: Any,
 ) -> "subprocess.CompletedProcess[str]":
+    """Runs a command with exec, or with another verb of `program`."""
     done = subprocess.run(
-        [BIN_DIR / "msitctl", "exec", *flags, "--", *words],
+        [BIN_DIR / "msitctl", *(program or ("exec", *flags)), "--", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -192,6 +192,18 @@ class Injection(Removable):
             handle.remove()
         self._handles.clear()
 
+    def count_call(self, path: str) -> None:
+        """Counts a call that began before the hooks were there.
+
+        Its inputs are not replaced, but its outputs are.
+
+        Args:
+            path: Dotted name of the module, empty for the model.
+        """
+        op = op_under(self._root, path)
+        if self._side == "input":
+            self._guarded(self._begin, op)(op)
+
     def _guarded(
         self, hook: Callable[..., Any], op: str, kind: type[GuardedHook] = GuardedHook
     ) -> GuardedHook:

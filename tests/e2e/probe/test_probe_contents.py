@@ -229,25 +229,6 @@ def test_what_is_not_done_is_refused_by_name(task: str) -> None:
         debugger_of("L1", task)
 
 
-@pytest.mark.parametrize(
-    "where, key, value",
-    [
-        ("block_", "file_format", "npy"),
-        ("block_", "backward_input", ["a.pt"]),
-        ("block_", "bench_path", "golden"),
-        ("block_", "online_run_ut", True),
-        ("block_", "check_mode", "aicore"),
-        ("", "acl_config", "acl.json"),
-        ("", "level", "L2"),
-    ],
-)
-def test_keys_that_are_not_done_are_refused(
-    where: str, key: str, value: Any, place: Path
-) -> None:
-    with pytest.raises(ValueError, match="is not done here: .{20}"):
-        probe.PrecisionDebugger(str(config(place, **{where + key: value})))
-
-
 def test_keys_of_early_releases_that_say_nothing_new_are_taken(place: Path) -> None:
     file = config(
         place,

@@ -1,6 +1,7 @@
 """Stands in for msprobe, and for those of its modules that scripts import."""
 
 from msitd.probe import (
+    AclGraphDumper,
     PrecisionDebugger,
     module_dump,
     module_dump_end,
@@ -9,6 +10,7 @@ from msitd.probe import (
 )
 
 __all__ = [
+    "AclGraphDumper",
     "PrecisionDebugger",
     "module_dump",
     "module_dump_end",

@@ -21,6 +21,7 @@ from msitd._core.module.hooks import HookHandle
 from msitd._core.module.options import HookOptions
 from msitd._core.module.wrappers import AS_HELD, PLAIN
 from msitd._exec import scripting, telling
+from msitd._exec.owners import owner_of, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,8 @@ class _Models:
         self._functions: ApiHandle | None = None
         self._rank = 0
         self._is_opening = False
+        # That of the model that was hooked last.
+        self._injection: Injection | None = None
         self._known: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._has_main = False
         self._op_counts: dict[str, int] = {}
@@ -119,20 +122,30 @@ class _Models:
                 # A hooked model has created this module while it runs.
                 self._known.add(module)
                 return
-            for each in PLAIN.unwrap(module).modules():
+            model = owner_of(module, call, self._code, self._may_be_model)
+            plain = PLAIN.unwrap(model)
+            for each in plain.modules():
                 self._known.add(each)
-            self._known.add(module)
-            if isinstance(module, self._script_kind):
+            self._known.update((module, model))
+            if isinstance(model, self._script_kind):
                 raise TypeError("it is compiled to TorchScript")
-            handle = self._hook(module)
+            handle = self._hook(model)
+        path = None
         if PLAIN.unwrap(module) is module:
+            path = path_of(module, list(PLAIN.named_modules(plain)))
+        if path is not None:
             # torch has already selected the hooks of this call.
             kwargs = {} if call is None else call.f_locals.get("kwargs", {})
-            handle.begin_call_of_model(module, args, kwargs)
-        if any(map(_is_compiled, module.modules())):
+            handle.begin_call(path, module, args, kwargs)
+            if self._injection is not None:
+                self._injection.count_call(path)
+        if any(map(_is_compiled, model.modules())):
             # Graphs would break at the global hook. Models that are called
             # later are not seen.
             self._hook_of_all.remove()
+
+    def _may_be_model(self, module: torch.nn.Module) -> bool:
+        return not self._is_known(module) and not isinstance(module, self._script_kind)
 
     def _calls(self, frame: FrameType | None) -> tuple[FrameType | None, bool]:
         """Returns the frame of the call that begins, and whether it is nested
@@ -170,11 +183,12 @@ class _Models:
             op_of=op_of,
         )
         self._ends.callback(handle.remove)
+        self._injection = None
         if settings.inject and is_main:
-            self._inject(module, client)
+            self._injection = self._inject(module, client)
         return handle
 
-    def _inject(self, module: torch.nn.Module, client: Client) -> None:
+    def _inject(self, module: torch.nn.Module, client: Client) -> Injection:
         # Requires gRPC, which recording does not.
         from msitd import query
         from msitd.injection import inject
@@ -193,6 +207,7 @@ class _Models:
         )
         self._ends.callback(_tell_of, injection, settings)
         self._ends.callback(injection.remove)
+        return injection
 
     def _name_of(self, module: torch.nn.Module) -> str:
         kind = type(PLAIN.unwrap(module)).__name__

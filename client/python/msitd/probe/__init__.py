@@ -10,11 +10,13 @@ debugger.step()
 """
 
 from msitd.probe.debugger import PrecisionDebugger
+from msitd.probe.graph_dumper import AclGraphDumper
 from msitd.probe.module_dumps import module_dump, module_dump_end
 from msitd.probe.random_saving import random_save, random_save_end
 from msitd.probe.seeding import seed_all
 
 __all__ = [
+    "AclGraphDumper",
     "PrecisionDebugger",
     "module_dump",
     "module_dump_end",

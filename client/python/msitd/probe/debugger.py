@@ -6,19 +6,22 @@ import atexit
 import functools
 import logging
 import os
-import sys
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msitd._core.api.custom_functions import CustomFunctions
 from msitd._core.daemon.lazy_opening import LazyOpening
 from msitd._core.guard import Failures
 from msitd.probe import loaders
+from msitd.probe.configuration import Configuration, Service
+from msitd.probe.given import Given
 from msitd.probe.loading import Loading
 from msitd.probe.places import Place, place_of
 from msitd.probe.recording import Recording, models_of
+from msitd.probe.refused import note_once
 from msitd.probe.reloading import Reloading
 from msitd.probe.saving import Saver
 from msitd.probe.seeding import seed_all
@@ -81,7 +84,7 @@ class PrecisionDebugger:
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> PrecisionDebugger:  # noqa: PYI034 - may be an earlier one
-        given = _Given.of(*args, **kwargs)
+        given = Given.of(*args, **kwargs)
         with _lock:
             known = _made.get(given.key)
             if known is not None and known._pid == os.getpid():
@@ -104,7 +107,7 @@ class PrecisionDebugger:
         # The object was initialized when it was created.
         pass
 
-    def _set_up(self, given: _Given) -> None:
+    def _set_up(self, given: Given) -> None:
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._settings = read_settings(given.config_path, given.arguments)
@@ -113,7 +116,7 @@ class PrecisionDebugger:
         self._is_list = False
         if given.model is not None:
             self._models, self._is_list = models_of(given.model)
-        self._step = 0
+        self._step = self._first_step = 0
         self._place: Place | None = None
         self._opening = LazyOpening(self._make_recording)
         self._writer: StepWriter | None = None
@@ -130,6 +133,16 @@ class PrecisionDebugger:
                 self._custom.register(*function)
         if self._settings.steps_by_loader:
             loaders.watch(self._next_batch)
+
+    @property
+    def service(self) -> Service:
+        """The part of `debugger.service` that programs use in msprobe."""
+        return Service(self.config, self._move, self._begin_again)
+
+    @property
+    def config(self) -> Configuration:
+        """The configuration in effect, as programs read it in msprobe."""
+        return Configuration(self._settings)
 
     @_OfLatest
     def start(
@@ -223,8 +236,15 @@ class PrecisionDebugger:
                 self._reload()
 
     @_OfLatest
-    def step(self) -> None:
-        """Ends a step, and writes the rest of it, as `stop` does."""
+    def step(self, **others: Any) -> None:
+        """Ends a step, and writes the rest of it, as `stop` does.
+
+        Args:
+            others: Arguments that engines have for other classes of msprobe.
+                They have no effect.
+        """
+        for name in others:
+            note_once(f"step({name}=...) has no effect")
         with self._lock:
             if self._pid != os.getpid():
                 return
@@ -289,7 +309,7 @@ class PrecisionDebugger:
         """
         (number,) = numbers("step", [step])
         with self._lock:
-            self._step = number
+            self._step = self._first_step = number
             self._begin_step()
 
     @_OfLatest
@@ -345,19 +365,38 @@ class PrecisionDebugger:
                 self._loading.remove()
                 self._loading = None
             loaders.unwatch(self._next_batch)
-            recording = self._opening.take()
-            if recording is None:
-                return
-            self._remove_window()
-            recording.pause()
-            self._write_of(recording)
-            assert self._writer is not None
-            try:
-                self._writer.write_again()
-            except Exception as error:  # noqa: BLE001 - the program ends
-                _logger.error("%s lacks something: %s", recording.folder, error)
-            recording.close(is_whole=self._writer.is_whole)
-            self._writer = self._saver = None
+            self._end_recording()
+
+    def _end_recording(self) -> None:
+        recording = self._opening.take()
+        if recording is None:
+            return
+        self._remove_window()
+        recording.pause()
+        self._write_of(recording)
+        assert self._writer is not None
+        try:
+            self._writer.write_again()
+        except Exception as error:  # noqa: BLE001 - the program ends
+            _logger.error("%s lacks something: %s", recording.folder, error)
+        recording.close(is_whole=self._writer.is_whole)
+        self._writer = self._saver = None
+
+    def _move(self, dump_path: str) -> None:
+        """Dumps into another folder, and into another run, from now on."""
+        with self._lock:
+            if self._pid == os.getpid() and dump_path != self._settings.dump_path:
+                self._end_recording()
+                self._settings = replace(self._settings, dump_path=dump_path)
+
+    def _begin_again(self) -> None:
+        """Counts steps from the first one again, after the current one is written."""
+        with self._lock:
+            if self._pid == os.getpid():
+                self._pause()
+                self._write()
+                self._step = self._first_step
+                self._begin_step()
 
     def hook_module(self, module: torch.nn.Module, name: str) -> Callable[[], None]:
         """Dumps one module under its own name; see `module_dump`.
@@ -506,54 +545,6 @@ class PrecisionDebugger:
             self.stop()
             self.step()
         self.start()
-
-
-class _Given:
-    """The arguments of a debugger, in the order of early or of current releases."""
-
-    def __init__(
-        self, config_path: str | None, arguments: dict[str, Any], model: Any
-    ) -> None:
-        self.config_path = config_path
-        self.arguments = arguments
-        self.model = model
-        self.key = repr((config_path, sorted(arguments.items())))
-
-    @classmethod
-    def of(
-        cls,
-        config_path: Any = None,
-        task: Any = None,
-        dump_path: Any = None,
-        level: Any = None,
-        *rest: Any,
-        model: Any = None,
-        step: Any = None,
-    ) -> _Given:
-        if len(rest) > 2:
-            raise TypeError(
-                f"PrecisionDebugger takes 6 arguments, and not {4 + len(rest)}"
-            )
-        for each in rest:
-            if each is None:
-                continue
-            if _is_model(each):
-                model = each
-            else:
-                step = each
-        if config_path is not None:
-            config_path = os.fspath(config_path)
-        arguments = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-        return cls(config_path, arguments, model)
-
-
-def _is_model(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return False
-    if isinstance(value, (list, tuple)):
-        return bool(value) and isinstance(value[0], torch.nn.Module)
-    return isinstance(value, torch.nn.Module)
 
 
 def _do_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -11,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from msitd.probe.functions_file import FunctionsFile, functions_file
-from msitd.probe.refused import REFUSED_KEYS, REFUSED_TASKS
+from msitd.probe.refused import (
+    REFUSED_LEVELS,
+    REFUSED_TASKS,
+    TASKS_OF_KEYS,
+    is_default,
+    is_foreign,
+    note_once,
+)
 
 _logger = logging.getLogger("msitd")
 
@@ -171,21 +179,23 @@ def read_settings(config_path: str | None, arguments: Mapping[str, Any]) -> Sett
 
 
 def _settings_of(config: dict[str, Any]) -> Settings:
-    task = config.get("task", "statistics")
-    if task in REFUSED_TASKS:
+    # As in msprobe, an empty value is the default.
+    task = config.get("task") or "statistics"
+    if isinstance(task, str) and task in REFUSED_TASKS:
         raise ValueError(f"task {task!r} is not done here: {REFUSED_TASKS[task]}")
     _choice("task", task, _TASKS)
     block = config.get(task) or {}
     if not isinstance(block, dict):
         raise ValueError(f"{task} is {block!r}, and no object")  # noqa: TRY004 - as msprobe
-    _look_for_others(config, (*_COMMON_KEYS, *_IDLE_KEYS, *_BLOCKS), "")
-    _look_for_others(block, _TASK_KEYS, f"{task}.")
+    _look_for_others(config, (*_COMMON_KEYS, *_IDLE_KEYS, *_BLOCKS), task, "")
+    _look_for_others(block, _TASK_KEYS, task, f"{task}.")
+    block = _effective(block, task)
     precision = _choice("precision", config.get("precision") or "low", _PRECISIONS)
-    level = _choice("level", config.get("level", "L1"), (*_LEVELS, "L2"))
-    if level == "L2":
-        raise ValueError(f"level 'L2' is not done here: {REFUSED_KEYS['L2']}")
+    level = _choice("level", config.get("level") or "L1", (*_LEVELS, *REFUSED_LEVELS))
+    if level in REFUSED_LEVELS and task != "structure":
+        raise ValueError(f"level {level!r} is not done here: {REFUSED_LEVELS[level]}")
     if task == "structure" and level not in ("L0", "mix"):
-        if level == "L1":
+        if level in ("L1", "L2"):
             _logger.warning("a structure is one of modules: level is 'mix'")
         level = "mix"
     load = _load(config)
@@ -204,7 +214,7 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         tensor_names=_texts("tensor_list", block.get("tensor_list") or []),
         data_mode=_data_mode(block.get("data_mode") or ["all"]),
         summary_mode=_choice(
-            "summary_mode", block.get("summary_mode", "statistics"), _SUMMARY_MODES
+            "summary_mode", block.get("summary_mode") or "statistics", _SUMMARY_MODES
         ),
         risk_level=_choice("risk_level", risk_level, _RISK_LEVELS),
         slices=_slices(block.get("slice") or []),
@@ -216,17 +226,17 @@ def _settings_of(config: dict[str, Any]) -> Settings:
         has_extra_info=_flag("extra_info", config.get("extra_info", True)),
         is_enabled=(
             _flag("dump_enable", config["dump_enable"])
-            if "dump_enable" in config
+            if config.get("dump_enable") is not None
             else None
         ),
-        seed=_seed(config.get("seed")),
-        is_deterministic=_flag(
-            "is_deterministic", config.get("is_deterministic", False)
-        ),
-        steps_by_loader=_flag(
-            "enable_dataloader", config.get("enable_dataloader", False)
-        ),
+        seed=_former(config, "seed", _seed, None),
+        is_deterministic=_former_flag(config, "is_deterministic"),
+        steps_by_loader=_former_flag(config, "enable_dataloader"),
     )
+
+
+def _former_flag(config: Mapping[str, Any], name: str) -> bool:
+    return bool(_former(config, name, functools.partial(_flag, name), False))
 
 
 def _load(config: Mapping[str, Any]) -> Load | None:
@@ -235,7 +245,7 @@ def _load(config: Mapping[str, Any]) -> Load | None:
     said = config["load"]
     if not isinstance(said, dict):
         raise ValueError(f"load is {said!r}, and no object")  # noqa: TRY004 - as msprobe
-    _look_for_others(said, _LOAD_KEYS, "load.")
+    _look_for_others(said, _LOAD_KEYS, "", "load.")
     modules = _texts("load.modules", said.get("modules") or [])
     for name in modules:
         if not _MODULE_ENTRY.fullmatch(name) or ".backward." in name:
@@ -264,22 +274,38 @@ def _functions(value: Any) -> FunctionsFile | None:
 
 
 def _look_for_others(
-    config: Mapping[str, Any], known: tuple[str, ...], prefix: str
+    config: Mapping[str, Any], known: tuple[str, ...], task: str, prefix: str
 ) -> None:
     for key, value in config.items():
-        if key in REFUSED_KEYS:
-            # A value that disables the feature is accepted.
-            if value not in (None, False, "", []) and not _is_usual(key, value):
-                raise ValueError(f"{prefix}{key} is not done here: {REFUSED_KEYS[key]}")
-        elif key not in known:
+        if key not in known and not is_foreign(key, value, task, prefix):
             _logger.warning(
-                "%s%s is no key that is known, and not looked at", prefix, key
+                "%s%s is no key that is known, and has no effect", prefix, key
             )
 
 
-def _is_usual(key: str, value: Any) -> bool:
-    """Returns whether the value of an unsupported key requests the default behavior."""
-    return (key, value) in (("file_format", "pt"), ("check_mode", "all"))
+def _effective(block: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Returns the keys of a block that have an effect for the task."""
+    found = {}
+    for key, value in block.items():
+        if task in TASKS_OF_KEYS.get(key, (task,)):
+            found[key] = value
+        elif not is_default(key, value):
+            note_once(f"{task}.{key} has no effect for the task {task}")
+    return found
+
+
+def _former(
+    config: Mapping[str, Any], name: str, read: Callable[[Any], Any], default: Any
+) -> Any:
+    """Returns the value of a key that only early releases of msprobe read.
+
+    msprobe does not check the value, so an invalid one is noted and ignored.
+    """
+    try:
+        return read(config.get(name, default))
+    except ValueError as error:
+        note_once(f"{error}: it has no effect")
+        return default
 
 
 def numbers(name: str, value: Any) -> tuple[int, ...]:

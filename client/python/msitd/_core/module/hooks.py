@@ -200,11 +200,21 @@ class HookHandle(HookLife, GraphHooks):
         """
         self._steps.end_by_user()
 
-    def begin_call_of_model(
-        self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def begin_call(
+        self,
+        path: str,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
-        """Handles a call of the model that torch began before the model had hooks."""
-        self._hooks[self._op_of("")].before(model, args, kwargs)
+        """Handles a call that torch began before the model had hooks.
+
+        Args:
+            path: Dotted name of the module, empty for the model.
+        """
+        hooks = self._hooks.get(self._op_of(path))
+        if hooks is not None:
+            hooks.before(module, args, kwargs)
 
     def remove(self) -> None:
         """Removes the hooks. Further calls have no effect.
