@@ -360,25 +360,28 @@ TEST_P(MakersTest, CodeMayKeepWhatFollowsFromAFlipForLaterTokens) {
   RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
   for (const bool is_target : {false, true}) {
     RunRecorder& run = is_target ? target_ : golden_;
-    for (const Step& step : std::vector<Step>{{">m", 7},
-                                              {">m.attention", 8, 1},
-                                              {"m.attention", 9, 1},
-                                              {">m.op", 10},
-                                              {"m.op", 11, 2},
-                                              {"m", 12, 2}}) {
+    // The flip reaches the code of n.
+    run.Record(Tensor({">n", 7, 0.5F}, is_target));
+    run.Record(Tensor({"n", 8, 0.5F}, is_target));
+    for (const Step& step : std::vector<Step>{{">n", 7},
+                                              {">n.attention", 8, 1},
+                                              {"n.attention", 9, 1},
+                                              {">n.op", 10},
+                                              {"n.op", 11, 2},
+                                              {"n", 12, 2}}) {
       RecordedTensor tensor = Tensor(step, is_target);
       tensor.token = 1;
       run.Record(tensor);
     }
   }
   const v1::Comparison comparison = Compare();
-  EXPECT_EQ(rows_[6].verdict(), v1::SKIPPED);
-  EXPECT_THAT(rows_[6].reason(),
+  EXPECT_EQ(rows_[8].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows_[8].reason(),
               HasSubstr("scores do, topk output/0 at an earlier token: nl2"));
-  EXPECT_EQ(rows_[7].verdict(), v1::SKIPPED);
+  EXPECT_EQ(rows_[9].verdict(), v1::SKIPPED);
   // An op whose inputs are equal keeps nothing.
-  EXPECT_EQ(rows_[9].verdict(), v1::FAIL);
-  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP m.op"));
+  EXPECT_EQ(rows_[11].verdict(), v1::FAIL);
+  EXPECT_THAT(OpsOf(comparison), ElementsAre("OP n.op"));
 }
 
 TEST_P(MakersTest, CodeThatAFlipHasNotReachedKeepsNothingOfIt) {

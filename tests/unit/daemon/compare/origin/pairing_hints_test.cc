@@ -34,10 +34,12 @@ TEST(PairingHintsTest, FusedAttentionIsAllowed) {
 
 TEST(PairingHintsTest, SpellingsArePairedLoosely) {
   PairingHints hints;
-  hints.Add("encoder.Layer.1", Io::kOutput, "0", true);
-  hints.Add("encoder.Layer.2", Io::kOutput, "0", true);
-  hints.Add("Encoder.layer.1", Io::kOutput, "0", false);
-  hints.Add("Encoder.layer.2", Io::kOutput, "0", false);
+  for (const char* op : {"Attention.Query", "Mlp.Up", "Norm"}) {
+    hints.Add(op, Io::kOutput, "0", true);
+  }
+  for (const char* op : {"attention/query", "mlp/up", "norm"}) {
+    hints.Add(op, Io::kOutput, "0", false);
+  }
   EXPECT_THAT(hints.Flags(), ElementsAre("--fuzzy"));
 }
 
