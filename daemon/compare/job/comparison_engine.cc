@@ -243,8 +243,10 @@ std::vector<PairBasis> ComparisonEngine::BasesOf(const TensorGroup& group) {
   const bool is_whole = !partial_.contains({group.token, group.rank}) &&
                         plan_.selector.op_patterns.empty() &&
                         plan_.selector.ios.empty();
-  if (group.token == 0) return FindBases(group.pairs, is_whole);
-  return FindBases(group.pairs, is_whole, [&] { return PastTypeOf(group); });
+  PastType past_type;
+  if (group.token != 0) past_type = [&] { return PastTypeOf(group); };
+  return FindBases(group.pairs, is_whole, past_type,
+                   received_types_[group.rank]);
 }
 
 void ComparisonEngine::Plan(const TensorGroup& group) {

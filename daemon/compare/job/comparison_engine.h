@@ -34,6 +34,7 @@
 #include "daemon/compare/match/run_losses.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/measure/pair_measurer.h"
+#include "daemon/compare/origin/bases.h"
 #include "daemon/compare/origin/conditioning.h"
 #include "daemon/compare/origin/findings.h"
 #include "daemon/compare/origin/origin.h"
@@ -248,19 +249,20 @@ class ComparisonEngine {
   void AddBounds(const PairPlan& plan, const Judgment& judgment);
   // Returns the reason to pass the next pair of the group although it violates
   // the default bounds: ill-conditioned ops explain its error. Otherwise
-  // nullopt.
-  std::optional<std::string> Excuse(const TensorGroup& group,
-                                    const PairPlan& plan,
-                                    const RowMetrics& metrics);
+  // nullopt. Errors: those of ExplainByRowSums.
+  absl::StatusOr<std::optional<std::string>> Excuse(const TensorGroup& group,
+                                                    const PairPlan& plan,
+                                                    const RowMetrics& metrics);
   // Adds the type by which a pair was judged to the reason, if it is not the
   // type of the pair itself.
   static void AddBasis(const TensorGroup& group, const PairBasis& basis,
                        v1::ComparisonRow& row);
   // Returns the reason why the next pair of the group passes if its error
-  // follows from the sums of the rows of its input; otherwise nullopt.
-  std::optional<std::string> ExplainByRowSums(const TensorGroup& group,
-                                              const PairPlan& plan,
-                                              const RowMetrics& metrics);
+  // follows from the sums of the rows of its input; otherwise nullopt. Errors:
+  // SOURCE_FAILED; CANCELLED if the observer returns it.
+  absl::StatusOr<std::optional<std::string>> ExplainByRowSums(
+      const TensorGroup& group, const PairPlan& plan,
+      const RowMetrics& metrics);
   // Adds the pair of `row_`, which must have its verdict, to `conditioning_`.
   void AddToConditioning(const TensorPair& pair, const PairBasis& basis,
                          const RowMetrics& metrics);
@@ -387,6 +389,8 @@ class ComparisonEngine {
   std::pair<GroupMatcher::Closed, GroupMatcher::Closed> settled_for_;
   RankCounts ranks_;
   std::map<int32_t, DType> past_types_;  // By rank. Used only by Plan.
+  // By rank. Used only by Plan.
+  std::map<int32_t, ReceivedTypes> received_types_;
   int64_t row_count_ = 0;
   // The messages are members so that their memory is reused. Metrics are
   // encoded apart from the row: most pairs have equal bytes and therefore the

@@ -31,10 +31,18 @@ absl::StatusOr<Judgment> ComparisonEngine::Judge(const TensorGroup& group,
     row.set_reason(std::string(Message(measurement.status())));
     return Judgment();
   }
-  return JudgeMeasured(
-      pair, plan, *measurement,
-      [&](const RowMetrics& metrics) { return Excuse(group, plan, metrics); },
-      row);
+  absl::Status status;
+  const auto excuse =
+      [&](const RowMetrics& metrics) -> std::optional<std::string> {
+    absl::StatusOr<std::optional<std::string>> reason =
+        Excuse(group, plan, metrics);
+    if (reason.ok()) return *std::move(reason);
+    status = reason.status();
+    return std::nullopt;
+  };
+  Judgment judgment = JudgeMeasured(pair, plan, *measurement, excuse, row);
+  MSITD_RETURN_IF_ERROR(status);
+  return judgment;
 }
 
 void ComparisonEngine::AddBounds(const PairPlan& plan,
@@ -48,15 +56,14 @@ void ComparisonEngine::AddBounds(const PairPlan& plan,
   }
 }
 
-std::optional<std::string> ComparisonEngine::Excuse(const TensorGroup& group,
-                                                    const PairPlan& plan,
-                                                    const RowMetrics& metrics) {
+absl::StatusOr<std::optional<std::string>> ComparisonEngine::Excuse(
+    const TensorGroup& group, const PairPlan& plan, const RowMetrics& metrics) {
   if (!has_order_) return std::nullopt;
   std::optional<std::string> reason = conditioning_.Explain(
       metrics, *plan.verification.predicate, plan.basis.basis.computed_in);
-  if (auto by_sums = ExplainByRowSums(group, plan, metrics)) {
-    reason = std::move(by_sums);
-  }
+  MSITD_ASSIGN_OR_RETURN(std::optional<std::string> by_sums,
+                         ExplainByRowSums(group, plan, metrics));
+  if (by_sums.has_value()) reason = std::move(by_sums);
   return reason;
 }
 

@@ -9,7 +9,9 @@
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/job/row_sum_reader.h"
 #include "daemon/compare/judge/row_sums.h"
+#include "daemon/compare/origin/pair_facts.h"
 #include "protos/base/shape.h"
+#include "protos/status/status.h"
 
 // Explains errors of linear ops whose weights were not recorded.
 namespace msitd::compare {
@@ -32,10 +34,15 @@ uint64_t RowCountOf(const TensorPair& pair) {
 
 }  // namespace
 
-std::optional<std::string> ComparisonEngine::ExplainByRowSums(
+absl::StatusOr<std::optional<std::string>> ComparisonEngine::ExplainByRowSums(
     const TensorGroup& group, const PairPlan& plan, const RowMetrics& metrics) {
   const std::optional<size_t> input = conditioning_.InputOfNext();
-  if (!input.has_value() || row_sum_budget_.pairs == 0) return std::nullopt;
+  // Without the closed positions of a mask, the metrics are those of the open
+  // ones, and those of the remainder would not be comparable.
+  if (!input.has_value() || row_sum_budget_.pairs == 0 ||
+      plan.verification.request.closing.has_value()) {
+    return std::nullopt;
+  }
   const TensorPair& from = group.pairs[*input];
   const TensorPair& pair = group.pairs[row_numbers_.size()];
   for (const TensorPair* const of : {&from, &pair}) {
@@ -54,24 +61,37 @@ std::optional<std::string> ComparisonEngine::ExplainByRowSums(
     return std::nullopt;
   }
   --row_sum_budget_.pairs;
+  const DType computed_in = plan.basis.basis.computed_in;
+  const double rounding =
+      kInputRoundingsMax *
+      RoundoffOf(CoarsestOf(from, CoarsestOf(pair, computed_in)));
   const absl::StatusOr<RowMetrics> rest =
-      ReadWithoutRowSums(from, pair, metrics, {*golden_, *target_},
+      ReadWithoutRowSums(from, pair, metrics, rounding, {*golden_, *target_},
                          row_sum_budget_, slopes, observer_);
-  // The next check of the observer ends a comparison that was cancelled.
-  if (!rest.ok()) return std::nullopt;
-  if (known == slopes_.end() && slopes_.size() < kSlopedOpsMax &&
-      slope_count_ + slopes.size() <= kAllSlopesMax) {
-    slope_count_ += slopes.size();
-    slopes_.emplace(name, std::move(slopes));
+  if (absl::IsCancelled(rest.status()) ||
+      HasReason(rest.status(), ErrorReason::kSourceFailed)) {
+    return rest.status();
   }
+  if (!rest.ok()) return std::nullopt;
   // The remaining error may be one that the input has passed on.
   const predicate::Predicate& bounds = *plan.verification.predicate;
-  const DType computed_in = plan.basis.basis.computed_in;
   if (!bounds.Holds(*rest) &&
       !conditioning_.Explain(*rest, bounds, computed_in).has_value()) {
     return std::nullopt;
   }
-  return conditioning_.ExplainBySums(metrics, *rest);
+  std::optional<std::string> reason =
+      conditioning_.ExplainBySums(metrics, *rest);
+  // Later tokens must not use slopes that were fitted to a fault.
+  if (!reason.has_value()) return std::nullopt;
+  if (known != slopes_.end()) {
+    slope_count_ += slopes.size() - known->second.size();
+    known->second = std::move(slopes);
+  } else if (slopes_.size() < kSlopedOpsMax &&
+             slope_count_ + slopes.size() <= kAllSlopesMax) {
+    slope_count_ += slopes.size();
+    slopes_.emplace(name, std::move(slopes));
+  }
+  return reason;
 }
 
 }  // namespace msitd::compare

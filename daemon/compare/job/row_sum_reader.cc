@@ -22,24 +22,24 @@ uint64_t WidthOf(const LogicalTensor& tensor) {
 }
 
 // Returns the sum of each row of `input`, as rounded to the type of `output`.
-absl::StatusOr<std::vector<double>> SumsOf(const LogicalTensor& input,
-                                           const LogicalTensor& output,
-                                           std::string_view side,
-                                           storage::RunReader& run,
-                                           WorkObserver& observer) {
+absl::StatusOr<RowSums> SumsOf(const LogicalTensor& input,
+                               const LogicalTensor& output,
+                               std::string_view side, storage::RunReader& run,
+                               WorkObserver& observer) {
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<ElementReader> reader,
                          ElementReader::Open(input, side, run, observer));
   const int digits = RoundedDigits(output.dtype);
   const bool is_narrowed = digits < RoundedDigits(input.dtype);
-  std::vector<double> out;
+  RowSums out;
   std::vector<double> row;
   const uint64_t rows = ElementCount(input.shape) / WidthOf(input);
   for (uint64_t i = 0; i < rows; ++i) {
     row.clear();
     MSITD_RETURN_IF_ERROR(reader->Next(WidthOf(input), &row));
-    double sum = 0;
-    for (const double x : row) sum += is_narrowed ? RoundedTo(x, digits) : x;
-    out.push_back(sum);
+    if (is_narrowed) {
+      for (double& x : row) x = RoundedTo(x, digits);
+    }
+    out.Add(row);
   }
   return out;
 }
@@ -96,8 +96,8 @@ bool HasRowsOf(const TensorPair& input, const TensorPair& output) {
 
 absl::StatusOr<RowMetrics> ReadWithoutRowSums(
     const TensorPair& input, const TensorPair& output,
-    const RowMetrics& metrics, const PairRuns& runs, RowSumBudget& budget,
-    std::vector<double>& slopes, WorkObserver& observer) {
+    const RowMetrics& metrics, double rounding, const PairRuns& runs,
+    RowSumBudget& budget, std::vector<double>& slopes, WorkObserver& observer) {
   // The output is read twice.
   const uint64_t bytes =
       input.golden->tensor_bytes + input.target->tensor_bytes +
@@ -108,20 +108,25 @@ absl::StatusOr<RowMetrics> ReadWithoutRowSums(
   }
   budget.bytes -= bytes;
   MSITD_ASSIGN_OR_RETURN(
-      std::vector<double> errors,
-      SumsOf(*input.target, *output.target, "target", runs.target, observer));
-  MSITD_ASSIGN_OR_RETURN(
-      const std::vector<double> golden,
+      const RowSums golden,
       SumsOf(*input.golden, *output.golden, "golden", runs.golden, observer));
-  for (size_t i = 0; i < errors.size(); ++i) errors[i] -= golden[i];
-  RowSumFit fit(width);
-  MSITD_RETURN_IF_ERROR(ForEachRow(
-      output, runs, observer,
-      [&](uint64_t row, const auto& of_golden, const auto& of_target) {
-        fit.Add(errors[row], of_golden, of_target);
-      }));
-  if (std::vector<double> found = fit.Slopes(); !found.empty()) {
-    slopes = std::move(found);
+  MSITD_ASSIGN_OR_RETURN(
+      const RowSums target,
+      SumsOf(*input.target, *output.target, "target", runs.target, observer));
+  const double nl2 =
+      metrics[static_cast<size_t>(compute::Metric::kNl2)].value_or(0);
+  if (!MayBeRoundedSums(golden, target, rounding, nl2)) {
+    return absl::FailedPreconditionError("the sums are not those of roundings");
+  }
+  std::vector<double> errors = target.sums;
+  for (size_t i = 0; i < errors.size(); ++i) errors[i] -= golden.sums[i];
+  if (RowSumFit fit(errors, width); fit.IsDetermined()) {
+    MSITD_RETURN_IF_ERROR(ForEachRow(
+        output, runs, observer,
+        [&](uint64_t /*row*/, const auto& of_golden, const auto& of_target) {
+          fit.Add(of_golden, of_target);
+        }));
+    slopes = fit.Slopes();
   }
   if (slopes.size() != width) {
     return absl::FailedPreconditionError("too few rows");

@@ -30,18 +30,20 @@ bool HasRowsOf(const TensorPair& input, const TensorPair& output);
 // of the output, without the part of its error that follows from the sums of
 // the input rows (row_sums.h).
 //
-// If there are too few rows to fit the slopes, uses `slopes`, which are those
-// that the op had at an earlier token. Otherwise replaces `slopes`. An op that
-// receives values of a wider type than its output rounds them to the type of
-// the output first.
+// If the rows do not determine the slopes (RowSumFit), uses `slopes`, which are
+// those that the op had at an earlier token. Otherwise replaces `slopes`. An op
+// that receives values of a wider type than its output rounds them to the type
+// of the output first. `rounding` is the largest relative error that
+// roundings of the input can have.
 //
-// Errors: FAILED_PRECONDITION if a type is not a float of 16 bits or more, or
-// if there are too few rows and no slopes; RESOURCE_EXHAUSTED if the tensors
-// exceed the budget or kSlopesMax; CANCELLED if the observer returns it; those
-// of StoredSource and TensorStream.
+// Errors: FAILED_PRECONDITION if a type is not a float of 16 bits or more, if
+// the sums cannot be those of rounded rows (MayBeRoundedSums), or if the rows
+// do not determine the slopes and there are none; RESOURCE_EXHAUSTED if the
+// tensors exceed the budget or kSlopesMax; CANCELLED if the observer returns
+// it; those of StoredSource and TensorStream.
 absl::StatusOr<RowMetrics> ReadWithoutRowSums(
     const TensorPair& input, const TensorPair& output,
-    const RowMetrics& metrics, const PairRuns& runs, RowSumBudget& budget,
-    std::vector<double>& slopes, WorkObserver& observer);
+    const RowMetrics& metrics, double rounding, const PairRuns& runs,
+    RowSumBudget& budget, std::vector<double>& slopes, WorkObserver& observer);
 
 }  // namespace msitd::compare

@@ -4,9 +4,22 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace msitd::compare {
 namespace {
+
+// The sums may be this many times as large as their differences, divided by the
+// error that these cause.
+constexpr double kSumsPerError = 2;
+
+double Square(double x) { return x * x; }
+
+double SumOfSquares(const std::vector<double>& numbers) {
+  double out = 0;
+  for (const double x : numbers) out += Square(x);
+  return out;
+}
 
 // Returns the ratio of two norms, given their squares.
 double RatioOf(double error, double golden) {
@@ -25,19 +38,63 @@ double RoundedTo(double value, int digits) {
                     exponent - digits);
 }
 
-void RowSumFit::Add(double sum_error, std::span<const double> golden,
+void RowSums::Add(std::span<const double> row) {
+  double sum = 0;
+  double magnitudes = 0;
+  for (const double x : row) {
+    sum += x;
+    magnitudes += std::fabs(x);
+    squares += x * x;
+  }
+  sums.push_back(sum);
+  // False for NaN.
+  do_cancel = do_cancel && std::fabs(sum) <= kCancelledMax * magnitudes;
+}
+
+bool MayBeRoundedSums(const RowSums& golden, const RowSums& target,
+                      double rounding, double nl2) {
+  if (!golden.do_cancel || !target.do_cancel ||
+      golden.sums.size() != target.sums.size()) {
+    return false;
+  }
+  double error = 0;
+  for (size_t i = 0; i < golden.sums.size(); ++i) {
+    error += Square(target.sums[i] - golden.sums[i]);
+  }
+  const double allowed = Square(rounding) * golden.squares;
+  const double largest =
+      std::max(SumOfSquares(golden.sums), SumOfSquares(target.sums));
+  return error <= allowed &&
+         Square(nl2) * largest <= Square(kSumsPerError) * error;
+}
+
+RowSumFit::RowSumFit(const std::vector<double>& sum_errors, size_t channels)
+    : deviations_(sum_errors), products_(channels) {
+  if (deviations_.size() < kFittedRowsMin) return;
+  double sum = 0;
+  for (const double error : sum_errors) sum += error;
+  const double mean = sum / static_cast<double>(sum_errors.size());
+  double fourth_powers = 0;
+  for (double& deviation : deviations_) {
+    deviation -= mean;
+    squares_ += Square(deviation);
+    fourth_powers += Square(Square(deviation));
+  }
+  const std::set<double> different(sum_errors.begin(), sum_errors.end());
+  is_determined_ =
+      different.size() >= kFittedRowsMin && squares_ > 0 &&
+      Square(squares_) >= static_cast<double>(kFittedRowsMin) * fourth_powers;
+}
+
+void RowSumFit::Add(std::span<const double> golden,
                     std::span<const double> target) {
-  ++row_count_;
-  if (sum_error == 0) return;
-  ++sum_count_;
-  squares_ += sum_error * sum_error;
+  const double deviation = deviations_[row_++];
   for (size_t k = 0; k < products_.size(); ++k) {
-    products_[k] += sum_error * (target[k] - golden[k]);
+    products_[k] += deviation * (target[k] - golden[k]);
   }
 }
 
 std::vector<double> RowSumFit::Slopes() const {
-  if (row_count_ < kFittedRowsMin || sum_count_ < kFittedSumsMin) return {};
   std::vector<double> out = products_;
   for (double& slope : out) slope /= squares_;
   return out;

@@ -74,7 +74,7 @@ bool IsNarrowInOneRun(const TensorPair& pair) {
 class BasisFinder {
  public:
   BasisFinder(const std::vector<TensorPair>& pairs, bool is_whole,
-              bool has_past, DType past_type)
+              bool has_past, DType past_type, const ReceivedTypes& received)
       : pairs_(pairs),
         is_whole_(is_whole),
         has_past_(has_past),
@@ -82,7 +82,8 @@ class BasisFinder {
         scopes_(tree_.calls().size() + 1),
         given_(tree_.calls().size()),
         carried_(tree_.event_count()),
-        past_{past_type, CallTree::kNone} {}
+        past_{past_type, CallTree::kNone},
+        received_(received) {}
 
   std::vector<PairBasis> Find() {
     FindGiven();
@@ -100,6 +101,21 @@ class BasisFinder {
       out[i].from = carried.from;
     }
     return out;
+  }
+
+  // Adds the types that the code of each op has received. Requires Find.
+  void AddReceived(ReceivedTypes& received) const {
+    for (size_t i = 0; i < tree_.calls().size(); ++i) {
+      const DType type = scopes_[i + 1].type;
+      if (type == DType::kUnspecified) continue;
+      const std::string_view op = tree_.calls()[i].op;
+      const auto known = received.find(op);
+      if (known != received.end()) {
+        known->second = Coarser(known->second, type);
+      } else if (received.size() < kReceivedOpsMax) {
+        received.emplace(op, type);
+      }
+    }
   }
 
  private:
@@ -211,10 +227,16 @@ class BasisFinder {
 
   // Returns the coarsest type of the tensors that the code of `call` has
   // received so far. If all of these are equal, the code can have made a
-  // difference only from state of earlier tokens.
-  const Carried& ReceivedBy(int32_t call) {
+  // difference only from state, which it can have received at earlier tokens.
+  Carried ReceivedBy(int32_t call) {
     const Carried& received = ScopeOf(call);
-    return received.type == DType::kUnspecified ? past_ : received;
+    if (received.type != DType::kUnspecified || call == CallTree::kNone ||
+        past_.type == DType::kUnspecified) {
+      return received;
+    }
+    const auto past = received_.find(tree_.calls()[call].op);
+    return past == received_.end() ? received
+                                   : Carried{past->second, CallTree::kNone};
   }
 
   bool FollowsGradient(int32_t event) const {
@@ -275,12 +297,14 @@ class BasisFinder {
   bool has_parts_ = false;       // Some call has parts.
   bool is_exceptional_ = false;  // See kExceptionalShare.
   const Carried past_;           // The type of earlier tokens.
+  const ReceivedTypes& received_;
 };
 
 }  // namespace
 
 std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
-                                 bool is_whole, const PastType& past_type) {
+                                 bool is_whole, const PastType& past_type,
+                                 ReceivedTypes& received) {
   constexpr int kWideDigits = InfoOf(DType::kFloat32).digits;
   const DigitsOfGroup digits = DigitsOf(pairs);
   DType past = DType::kUnspecified;
@@ -296,7 +320,10 @@ std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
   const bool has_narrow =
       digits.fewest_different > 0 && digits.fewest_different < kWideDigits;
   if (!has_several && !has_narrow) return {};
-  return BasisFinder(pairs, is_whole, past_type != nullptr, past).Find();
+  BasisFinder finder(pairs, is_whole, past_type != nullptr, past, received);
+  std::vector<PairBasis> out = finder.Find();
+  finder.AddReceived(received);
+  return out;
 }
 
 std::string BasisText(const std::vector<TensorPair>& pairs,

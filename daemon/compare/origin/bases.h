@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,14 @@
 #include "daemon/compare/match/tensor_group.h"
 
 namespace msitd::compare {
+
+// Maximum number of ops in ReceivedTypes. Others count as if they had received
+// nothing that differs.
+inline constexpr size_t kReceivedOpsMax = 65536;
+
+// By op: the coarsest type that the tensors went through that its code has
+// received and that differ.
+using ReceivedTypes = std::map<std::string, DType, std::less<>>;
 
 // Returns the basis of each pair of a group. Returns an empty vector if all
 // pairs can be judged by their own types.
@@ -31,10 +41,11 @@ namespace msitd::compare {
 //   run (kExceptionalShare). It is then the difference that the comparison
 //   should find.
 // - Tensors that are computed from earlier tokens, such as from the last
-//   logits, have the coarsest type of the tensors that differ there. So does a
-//   tensor of code that differs although everything that the code has received
-//   at its own token is equal: the code has read it from its state, such as a
-//   cache.
+//   logits, have the coarsest type of the tensors that differ there. If a
+//   tensor of code differs although everything that the code has received at
+//   its own token is equal, the code may have read it from its state, such as a
+//   cache. It has the coarsest type of the tensors that differ and that the
+//   code of the same op has received at earlier tokens, if there are any.
 // - After an earlier training step, a parameter and the outputs of its op have
 //   the type of the parameter's gradient, because the step has changed the
 //   parameter.
@@ -42,9 +53,12 @@ namespace msitd::compare {
 // `is_whole`: the group has all tensors of both runs at its rank and token.
 // `past_type` is empty for the first token. For others, it returns the coarsest
 // type of the tensors that differ at earlier tokens. It is called at most once.
+// `received` is that of the rank at earlier tokens; the types of this group are
+// added to it.
 using PastType = std::function<DType()>;
 std::vector<PairBasis> FindBases(const std::vector<TensorPair>& pairs,
-                                 bool is_whole, const PastType& past_type = {});
+                                 bool is_whole, const PastType& past_type,
+                                 ReceivedTypes& received);
 
 // Returns a reason for the row of a pair, such as
 // `judged as bfloat16: computed from layers.0.q_proj@output/0`. Empty if the

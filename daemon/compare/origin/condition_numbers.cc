@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "daemon/compare/match/op_kind.h"
@@ -97,18 +98,23 @@ std::optional<size_t> Conditioning::InputOfNext() const {
   const CallTree::Event& of = tree_->event(event);
   const CallTree::Call& call = tree_->calls()[of.call];
   if (of.role != Role::kOutput || call.has_parts || call.is_backward ||
-      !IsMeasured((*pairs_)[event]) || !IsFloat((*pairs_)[event])) {
+      !IsMeasured((*pairs_)[event]) || !IsFloat((*pairs_)[event]) ||
+      (*pairs_)[event].golden->shape.empty()) {
+    return std::nullopt;
+  }
+  if (SubtractsMean(call.op) || IsSum(call.op) ||
+      IsElementwiseProduct(call.op) || IsSineOrCosine(call.op) ||
+      weighed_.size() >= kWeighedOpsMax ||
+      weighed_.contains(std::string(call.op))) {
     return std::nullopt;
   }
   const std::optional<std::vector<int32_t>> inputs = FloatInputsOf(event);
-  if (!inputs.has_value()) return std::nullopt;
-  std::optional<size_t> out;
-  for (const int32_t input : *inputs) {
-    if (HasEqualBytes((*pairs_)[input])) continue;
-    if (out.has_value()) return std::nullopt;
-    out = static_cast<size_t>(input);
+  // A second input could be the weights.
+  if (!inputs.has_value() || inputs->size() != 1 ||
+      HasEqualBytes((*pairs_)[inputs->front()])) {
+    return std::nullopt;
   }
-  return out;
+  return static_cast<size_t>(inputs->front());
 }
 
 Conditioning::ErrorBound Conditioning::BoundOf(int32_t event,

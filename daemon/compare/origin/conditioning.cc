@@ -26,6 +26,9 @@ constexpr double kCorrelationMax = 8;
 // If the number of independent errors is known, sums of them are within so many
 // standard deviations.
 constexpr double kDeviationsMax = 3;
+// They explain no more than this share, because so few errors could be
+// anything.
+constexpr double kSpreadMax = 0.25;
 
 double ValueIn(const RowMetrics& metrics, compute::Metric metric) {
   return metrics[static_cast<size_t>(metric)].value_or(0);
@@ -66,16 +69,23 @@ bool MayBeRounding(const TensorPair& pair, double error, int64_t independent) {
   const double norm = golden.l2_norm();
   if (norm == 0 || golden.count != target.count) return false;
   const double root = std::sqrt(static_cast<double>(golden.count));
-  const double spread =
-      independent > 0
-          ? std::max(
-                kCorrelationMax / root,
-                kDeviationsMax / std::sqrt(static_cast<double>(independent)))
-          : kCorrelationMax / root;
+  double spread = kCorrelationMax / root;
+  if (independent > 0) {
+    const double of_sums =
+        kDeviationsMax / std::sqrt(static_cast<double>(independent));
+    spread = std::max(spread, std::min(of_sums, kSpreadMax));
+  }
   const double allowed = error * error + spread * error;
   const double mean = (target.mean() - golden.mean()) * root / norm;
   return std::fabs(target.l2_norm() / norm - 1) <= allowed &&
          std::fabs(mean) <= allowed;
+}
+
+// Returns the number of rows of a tensor. An error by row sums has one
+// independent error for each.
+int64_t RowsOf(const TensorPair& pair) {
+  return static_cast<int64_t>(pair.golden->summary.count) /
+         pair.golden->shape.back();
 }
 
 // Returns metrics that satisfy the bounds of the default policy if `metrics`
@@ -104,7 +114,16 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
   drift_.reset();
   tree_.reset();
   explained_.clear();
+  gradient_rows_.clear();
   sums_.clear();
+  for (const TensorPair& pair : pairs) {
+    for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+      if (tensor != nullptr && tensor->key.io == Io::kWeight &&
+          weighed_.size() < kWeighedOpsMax) {
+        weighed_.insert(tensor->key.op);
+      }
+    }
+  }
 }
 
 void Conditioning::Add(std::optional<double> error, DType computed_in) {
@@ -144,8 +163,8 @@ std::optional<std::string> Conditioning::Explain(
         "error {:.2g}: computed from {}, which is ill-conditioned", nl2,
         NameOf(from));
   }
-  if (MayBeRounding(pair, nl2, RowsOfGradient(event)) &&
-      IsDrift(event, type, metrics, bounds)) {
+  if (IsDrift(event, type, metrics, bounds) &&
+      MayBeRounding(pair, nl2, RowsOfGradient(event))) {
     return fmt::format(
         "accumulated error {:.2g}: computed from tensors with errors up to "
         "{:.2g}",
@@ -163,10 +182,13 @@ std::optional<std::string> Conditioning::Explain(
 
 std::optional<std::string> Conditioning::ExplainBySums(
     const RowMetrics& metrics, const RowMetrics& rest) {
-  if (ValueIn(metrics, compute::Metric::kNl2) > kExplainedMax) {
+  const auto event = static_cast<int32_t>(errors_.size());
+  const TensorPair& pair = (*pairs_)[event];
+  const double nl2 = ValueIn(metrics, compute::Metric::kNl2);
+  if (!(nl2 <= kExplainedMax) || !MayBeRounding(pair, nl2, RowsOf(pair))) {
     return std::nullopt;
   }
-  sums_.insert(static_cast<int32_t>(errors_.size()));
+  sums_.insert(event);
   return fmt::format(
       "ill-conditioned: the rows of the input cancel; its error follows from "
       "their sums, except for {:.2g}",
@@ -178,6 +200,7 @@ void Conditioning::Advance() {
     tree_.emplace(*pairs_);
     drift_.emplace(*tree_);
     scopes_.assign(tree_->calls().size() + 1, ExplainedError());
+    given_.assign(tree_->calls().size(), Given());
   }
   const size_t end = std::min(errors_.size(), tree_->event_count());
   for (size_t i = explained_.size(); i < end; ++i) {
@@ -200,14 +223,13 @@ void Conditioning::Advance() {
       out.root = event;
       out.root_error = out.error;
       out.is_by_sums = true;
-      // Each row has one error.
-      out.independent = static_cast<int64_t>(pair.golden->summary.count) /
-                        pair.golden->shape.back();
+      out.independent = RowsOf(pair);
     } else if (!is_explained) {
       out = ExplainedError();
     }
     explained_.push_back(out);
     drift_->Add(errors_[i]);
+    AddToGiven(event);
     const CallTree::Event& of = tree_->event(i);
     if (of.role != Role::kInput && of.role != Role::kOutput) continue;
     if (of.role == Role::kInput) ScopeOf(of.call).Merge(out);
@@ -237,6 +259,8 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
     const auto past = past_.find({rank_, NameOfInput(event)});
     if (past != past_.end()) out.Merge(past->second);
   }
+  // Other ops mix the errors.
+  out.independent = 0;
   return out;
 }
 
@@ -308,21 +332,25 @@ bool Conditioning::IsDrift(int32_t event, DType type, const RowMetrics& metrics,
          bounds.Holds(EasedByDrift(metrics));
 }
 
+void Conditioning::AddToGiven(int32_t event) {
+  const CallTree::Event& of = tree_->event(event);
+  const CallTree::Call& call = tree_->calls()[of.call];
+  const TensorPair& pair = (*pairs_)[event];
+  Given& given = given_[of.call];
+  given.differs = given.differs || !HasEqualBytes(pair);
+  given.has_weight = given.has_weight || of.role == Role::kWeight;
+  const std::vector<int64_t>& shape = pair.golden->shape;
+  if (of.role != Role::kInput || !call.is_backward || shape.empty()) return;
+  const auto count = static_cast<int64_t>(ElementCount(shape));
+  gradient_rows_[call.op] = count == 0 ? 0 : count / shape.back();
+}
+
 int64_t Conditioning::RowsOfGradient(int32_t event) const {
   const Io io = (*pairs_)[event].golden->key.io;
   if (io != Io::kGradWeight && io != Io::kState) return 0;
-  const std::string_view op = tree_->calls()[tree_->event(event).call].op;
-  for (int32_t i = event - 1; i >= 0; --i) {
-    const CallTree::Call& call = tree_->calls()[tree_->event(i).call];
-    const LogicalTensor& given = *(*pairs_)[i].golden;
-    if (tree_->event(i).role != Role::kInput || !call.is_backward ||
-        call.op != op || given.shape.empty()) {
-      continue;
-    }
-    const auto count = static_cast<int64_t>(ElementCount(given.shape));
-    return count == 0 ? 0 : count / given.shape.back();
-  }
-  return 0;
+  const auto rows =
+      gradient_rows_.find(tree_->calls()[tree_->event(event).call].op);
+  return rows == gradient_rows_.end() ? 0 : rows->second;
 }
 
 bool Conditioning::MayFollowStep(int32_t event) const {
@@ -333,15 +361,10 @@ bool Conditioning::MayFollowStep(int32_t event) const {
   if (of.role != Role::kOutput) return true;
   const CallTree::Call& call = tree_->calls()[of.call];
   if (call.has_parts) return true;
-  bool has_weight = false;
-  for (int32_t i = 0; i < event; ++i) {
-    const CallTree::Event& other = tree_->event(i);
-    if (other.call != of.call) continue;
-    if (!HasEqualBytes((*pairs_)[i])) return true;
-    has_weight = has_weight || other.role == Role::kWeight;
-  }
+  const Given& given = given_[of.call];
+  if (given.differs) return true;
   // Weights that were not recorded may have changed.
-  return !has_weight && trained_.contains({rank_, std::string(call.op)});
+  return !given.has_weight && trained_.contains({rank_, std::string(call.op)});
 }
 
 std::string Conditioning::NameOf(const ExplainedError& error) const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,9 @@ inline constexpr double kGrowthMax = 4;
 // ranks.
 inline constexpr size_t kPastInputsMax = 4096;
 inline constexpr size_t kTrainedOpsMax = 65536;
+
+// Maximum number of ops with recorded weights that are known.
+inline constexpr size_t kWeighedOpsMax = 65536;
 
 // Larger errors are never explained.
 inline constexpr double kExplainedMax = 0.5;
@@ -66,7 +70,8 @@ inline constexpr double kSingleErrorMax = 10;
 // In all of these cases, the norm and the mean of the tensor must agree as well
 // as those of tensors with independent rounding errors. Where one direction or
 // one number dominates the errors of a row or a position, as in a product whose
-// sums cancel, there is one independent error per row or position.
+// sums cancel, there is one independent error per row or position. This applies
+// to the op itself, not to tensors that are computed from it.
 //
 // The condition number of a linear layer whose weights were not recorded is
 // unknown. Its errors can show that it is ill-conditioned: see row_sums.h,
@@ -111,17 +116,19 @@ class Conditioning {
                                      const predicate::Predicate& bounds,
                                      DType computed_in);
 
-  // Returns the pair with the only floating-point input of an op that differs,
-  // if the next pair is the output of the op, as that of a linear layer, and
-  // the input passes; otherwise nullopt. Must be called after Explain. Also
-  // returns nullopt if Explain has returned a reason, unless that is an error
-  // that ExplainBySums has explained: other layers may then have such errors,
-  // too.
+  // Returns the pair with the only floating-point input of an op, if it differs
+  // and passes and the next pair is the output of the op, as that of a linear
+  // layer; otherwise nullopt. Also returns nullopt if weights of the op were
+  // recorded, or if it is a kind of op whose condition number is known. Must be
+  // called after Explain. Also returns nullopt if Explain has returned a
+  // reason, unless that is an error that ExplainBySums has explained: other
+  // layers may then have such errors, too.
   std::optional<size_t> InputOfNext() const;
   // Explains the error of the next pair by the sums of the rows of that input.
   // `rest` are the metrics of its other errors, which are within the bounds or
   // explained.
-  // Returns the reason; nullopt if the error is too large.
+  // Returns the reason; nullopt if the error is too large, or if its norm or
+  // mean is not that of rounding errors.
   std::optional<std::string> ExplainBySums(const RowMetrics& metrics,
                                            const RowMetrics& rest);
 
@@ -198,6 +205,8 @@ class Conditioning {
   // errors of its sources that it can be accumulated rounding.
   bool IsDrift(int32_t event, DType type, const RowMetrics& metrics,
                const predicate::Predicate& bounds) const;
+  // Adds an event to given_ and gradient_rows_.
+  void AddToGiven(int32_t event);
   // Returns the number of rows over which a gradient of a parameter was summed.
   // For state, this is the gradient that it was computed from. Returns 0 for
   // other tensors, or if the number is not known. A few rows often contribute
@@ -217,6 +226,14 @@ class Conditioning {
   // The largest explained error among the tensors that the code of each call
   // has received so far. The first entry is for CallTree::kNone.
   std::vector<ExplainedError> scopes_;
+  // Facts about the tensors of each call so far.
+  struct Given {
+    bool differs = false;  // In some tensor.
+    bool has_weight = false;
+  };
+  std::vector<Given> given_;
+  // The rows of the last gradient that the backward pass of an op has received.
+  std::map<std::string_view, int64_t> gradient_rows_;
   std::set<int32_t> sums_;       // Events that ExplainBySums has explained.
   bool may_be_by_sums_ = false;  // See InputOfNext.
   bool may_explain_ = false;
@@ -225,6 +242,9 @@ class Conditioning {
   std::map<std::pair<int32_t, std::string>, ExplainedError> past_;
   // The ops with a gradient that differs and passes, by rank.
   std::set<std::pair<int32_t, std::string>> trained_;
+  // The ops with recorded weights, of all ranks. If there are more than
+  // kWeighedOpsMax, InputOfNext returns nullopt.
+  std::set<std::string> weighed_;
   // The explained outputs of earlier tokens by their bytes. Later tokens may
   // begin with them.
   std::map<Bytes, ExplainedError> past_bytes_;

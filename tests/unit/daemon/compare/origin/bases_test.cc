@@ -300,19 +300,21 @@ TEST_F(BasesTest, RulesOfTheUserAskWhatTheyAsk) {
 }
 
 // Code that has received equal tensors only can have read a difference from its
-// cache.
+// cache. It can have stored there what it has received before.
 TEST_F(BasesTest, CodeReadsRoundedTensorsFromItsState) {
-  for (const bool has_cache : {false, true}) {
-    const std::string name = has_cache ? " cached" : " exact";
-    RunRecorder golden(store_, "g" + name);
-    RunRecorder target(store_, "t" + name);
-    plan_.golden_run = "g" + name;
-    plan_.target_run = "t" + name;
+  for (const std::string past : {"none", "m.key", "other.key"}) {
+    RunRecorder golden(store_, "g" + past);
+    RunRecorder target(store_, "t" + past);
+    plan_.golden_run = "g" + past;
+    plan_.target_run = "t" + past;
     for (const bool is_target : {false, true}) {
       RunRecorder& run = is_target ? target : golden;
-      const float past = is_target && has_cache ? 0.01F : 0;
-      run.Record(Tensor({"m.key", Io::kOutput, 3, 0, kNarrow, kNarrow}, kNarrow,
-                        past));
+      for (const std::string op : {"m", "other"}) {
+        const std::string key = op + ".key";
+        run.Record(Tensor({op, Io::kInput, 2}, kWide, 0));
+        run.Record(Tensor({key, Io::kOutput, 3, 0, kNarrow, kNarrow}, kNarrow,
+                          is_target && key == past ? 0.01F : 0));
+      }
       for (const Moment& step :
            {Moment{"m", Io::kInput, 5}, Moment{"m.cat", Io::kInput, 6, 0.001F},
             Moment{"m", Io::kOutput, 7}}) {
@@ -322,7 +324,8 @@ TEST_F(BasesTest, CodeReadsRoundedTensorsFromItsState) {
       }
     }
     Compare({});
-    EXPECT_EQ(VerdictOf("m.cat>"), has_cache ? v1::PASS : v1::FAIL);
+    const bool has_cache = past == "m.key";
+    EXPECT_EQ(VerdictOf("m.cat>"), has_cache ? v1::PASS : v1::FAIL) << past;
     if (has_cache) {
       EXPECT_EQ(ReasonOf("m.cat>"),
                 "judged as bfloat16: computed from an earlier token");

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -390,42 +393,56 @@ TEST_F(DriftTest, StateWithoutAGradientFails) {
   EXPECT_EQ(Compare().verdict(), v1::FAIL);
 }
 
-// A linear layer whose weights were not recorded. Their common part is 64. The
-// rows of the input add up to 0, except for a rounding error of at most `noise`
-// in one element. `fault` is another error of the outputs.
+// A linear layer whose weights were not recorded. Their common part is 24. The
+// rows of the input add up to 0, except for up to four rounding errors of
+// `noise` in one element. `fault` is another error of the outputs, whose golden
+// values are multiples of `size`.
 class RowSumTest : public ConditioningTest {
  protected:
-  v1::ComparisonRow CompareRows(int rows, float noise, float fault,
-                                int64_t token = 0) {
+  struct Layer {
+    int rows = 18;
+    float noise = 0x1p-7F;
+    float fault = 0;
+    float common = 24;
+    float size = 1;
+    int64_t token = 0;
+  };
+
+  v1::ComparisonRow CompareRows(const Layer& layer) {
     Floats32 input;
     Floats32 other_input;
     Floats32 output;
     Floats32 other_output;
-    for (int i = 0; i < rows; ++i) {
-      const float error = noise * static_cast<float>(i % 3 - 1);
+    for (int i = 0; i < layer.rows; ++i) {
+      const float error = layer.noise * static_cast<float>(i % 9 - 4);
       for (const float x : {1.0F, -1.0F, 2.0F, -2.0F}) {
         input.push_back(x);
         other_input.push_back(x + (x == 1 ? error : 0));
       }
       for (int k = 0; k < 4; ++k) {
-        output.push_back(static_cast<float>((i + k) % 5 - 2));
-        other_output.push_back(output.back() + 64 * error +
-                               (k % 2 == 0 ? fault : -fault));
+        output.push_back(layer.size * static_cast<float>((i + k) % 5 - 2));
+        other_output.push_back(output.back() + layer.common * error +
+                               (k % 2 == 0 ? layer.fault : -layer.fault));
       }
     }
     const auto shaped = [&](const Floats32& values) {
       RecordedTensor out = Bfloats("root.fc", values);
-      out.shape = {rows, 4};
+      out.shape = {layer.rows, 4};
       return out;
     };
-    Record(shaped(input), shaped(other_input), Io::kInput, "0", token);
-    Record(shaped(output), shaped(other_output), Io::kOutput, "0", token);
+    Record(shaped(input), shaped(other_input), Io::kInput, "0", layer.token);
+    Record(shaped(output), shaped(other_output), Io::kOutput, "0", layer.token);
     return Compare();
+  }
+
+  void RecordWeights() {
+    const RecordedTensor weights = Bfloats("root.fc", {24, 24, 24, 24});
+    Record(weights, weights, Io::kWeight, "weight");
   }
 };
 
 TEST_F(RowSumTest, ErrorsThatFollowFromTheSumsOfRowsAreExplained) {
-  const v1::ComparisonRow row = CompareRows(16, 0x1p-7F, 0);
+  const v1::ComparisonRow row = CompareRows({});
   EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
   EXPECT_TRUE(row.explained());
   EXPECT_THAT(row.reason(), HasSubstr("ill-conditioned: the rows of the input "
@@ -434,26 +451,186 @@ TEST_F(RowSumTest, ErrorsThatFollowFromTheSumsOfRowsAreExplained) {
 }
 
 TEST_F(RowSumTest, AFaultOfTheSameSizeIsNot) {
-  EXPECT_EQ(CompareRows(16, 0x1p-7F, 0.25F).verdict(), v1::FAIL);
+  EXPECT_EQ(CompareRows({.fault = 0.25F}).verdict(), v1::FAIL);
 }
 
 TEST_F(RowSumTest, EqualInputsExplainNothing) {
-  EXPECT_EQ(CompareRows(16, 0, 0.25F).verdict(), v1::FAIL);
+  EXPECT_EQ(CompareRows({.noise = 0, .fault = 0.25F}).verdict(), v1::FAIL);
 }
 
 TEST_F(RowSumTest, AFewRowsShowNothing) {
-  EXPECT_EQ(CompareRows(6, 0x1p-7F, 0).verdict(), v1::FAIL);
+  EXPECT_EQ(CompareRows({.rows = 6}).verdict(), v1::FAIL);
+}
+
+TEST_F(RowSumTest, RecordedWeightsHaveAKnownConditionNumber) {
+  RecordWeights();
+  EXPECT_EQ(CompareRows({}).verdict(), v1::FAIL);
 }
 
 TEST_F(RowSumTest, ALaterTokenHasTheWeightsOfTheFirst) {
-  CompareRows(16, 0x1p-7F, 0);
-  const v1::ComparisonRow row = CompareRows(3, 0x1p-7F, 0, 1);
+  CompareRows({});
+  const v1::ComparisonRow row = CompareRows({.rows = 3, .token = 1});
   EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
 }
 
 TEST_F(RowSumTest, ALaterTokenMayHaveAFault) {
-  CompareRows(16, 0x1p-7F, 0);
-  EXPECT_EQ(CompareRows(3, 0x1p-7F, 0.25F, 1).verdict(), v1::FAIL);
+  CompareRows({});
+  EXPECT_EQ(CompareRows({.rows = 3, .fault = 0.25F, .token = 1}).verdict(),
+            v1::FAIL);
+}
+
+TEST_F(RowSumTest, AFailedRowShowsNoWeights) {
+  EXPECT_EQ(CompareRows({.common = 96}).verdict(), v1::FAIL);
+  EXPECT_EQ(
+      CompareRows({.rows = 3, .common = 96, .size = 8, .token = 1}).verdict(),
+      v1::FAIL);
+}
+
+// Faults of a layer with 64 inputs and 4 outputs whose errors look as if they
+// followed from the sums of the rows of its input.
+class RowSumFaultTest : public ConditioningTest {
+ protected:
+  using Element = std::function<float(int row, int column)>;
+
+  // The golden output in row i and channel k is (i + k) mod 5 - 2.
+  v1::ComparisonRow CompareFault(int rows, const Element& input,
+                                 const Element& input_error,
+                                 const Element& fault, float mask = 0) {
+    const auto both = [&](int width, const Element& golden,
+                          const Element& error, Io io) {
+      Floats32 values;
+      Floats32 others;
+      for (int i = 0; i < rows; ++i) {
+        for (int k = 0; k < width; ++k) {
+          values.push_back(golden(i, k));
+          others.push_back(values.back() + error(i, k));
+        }
+      }
+      RecordedTensor of_golden = Bfloats("root.fc", values);
+      RecordedTensor of_target = Bfloats("root.fc", others);
+      of_golden.shape = of_target.shape = {rows, width};
+      Record(of_golden, of_target, io);
+    };
+    const auto is_masked = [&](int k) { return mask != 0 && k == 3; };
+    both(kInputs, input, input_error, Io::kInput);
+    both(
+        4,
+        [&](int i, int k) {
+          return is_masked(k) ? mask : static_cast<float>((i + k) % 5 - 2);
+        },
+        [&](int i, int k) { return is_masked(k) ? 0 : fault(i, k); },
+        Io::kOutput);
+    return Compare();
+  }
+
+  // Numbers that add up to 0 in each row.
+  static float Cancelling(int /*row*/, int column) {
+    constexpr std::array<float, 4> kNumbers = {1, -1, 2, -2};
+    return kNumbers[static_cast<size_t>(column % 4)];
+  }
+  // A number from 0 to `end` - 1 without a pattern.
+  static int Random(int row, int column, int end) {
+    std::minstd_rand random(static_cast<uint32_t>(row * 1000 + column + 1));
+    random.discard(5);
+    return static_cast<int>(random() / 64 % static_cast<uint32_t>(end));
+  }
+  static float Alternating(int column) { return column % 2 == 0 ? 1 : -1; }
+
+  static constexpr int kInputs = 64;
+};
+
+TEST_F(RowSumFaultTest, EqualRowsFitAnything) {
+  const v1::ComparisonRow row = CompareFault(
+      16, Cancelling, [](int, int k) { return k == 0 ? 0x1p-7F : 0; },
+      [](int, int k) { return 0.25F * Alternating(k); });
+  EXPECT_EQ(row.verdict(), v1::FAIL) << row.reason();
+}
+
+TEST_F(RowSumFaultTest, OneRowThatDominatesTheSumsFitsItself) {
+  const v1::ComparisonRow row = CompareFault(
+      64, Cancelling,
+      [](int i, int k) {
+        if (i == 0) return k % 4 == 0 ? 0x1p-4F : 0;
+        return k == i - 1 ? 0x1p-7F * Alternating(i / 4) : 0;
+      },
+      [](int i, int k) { return i == 0 ? 2 * Alternating(k) : 0; });
+  EXPECT_EQ(row.verdict(), v1::FAIL) << row.reason();
+}
+
+// The target truncates positive numbers. Its bias is wrong.
+TEST_F(RowSumFaultTest, ABiasIsNoErrorOfBiasedSums) {
+  const v1::ComparisonRow row = CompareFault(
+      32,
+      [](int i, int k) {
+        return 1.5F + static_cast<float>(Random(i, k, 8)) / 16;
+      },
+      [](int i, int k) { return Random(k, i, 2) == 0 ? -0x1p-7F : 0; },
+      [](int, int k) { return 0.25F * Alternating(k); });
+  EXPECT_EQ(row.verdict(), v1::FAIL) << row.reason();
+}
+
+// The zero point of quantized weights is wrong, and an op before this one has
+// changed the scale of the inputs.
+TEST_F(RowSumFaultTest, AWrongZeroPointIsNoRounding) {
+  const auto number = [](int i, int k) {
+    constexpr std::array<float, 4> kNumbers = {1, -1, 2, -2};
+    return kNumbers[static_cast<size_t>(Random(i, k, 4))];
+  };
+  const v1::ComparisonRow row = CompareFault(
+      32, number, [&](int i, int k) { return number(i, k) * 0x1p-7F; },
+      [&](int i, int k) {
+        float sum = 0;
+        for (int j = 0; j < kInputs; ++j) sum += number(i, j);
+        return sum * 0x1p-5F * Alternating(k);
+      });
+  EXPECT_EQ(row.verdict(), v1::FAIL) << row.reason();
+}
+
+TEST_F(RowSumFaultTest, MaskedScoresHideFaults) {
+  const v1::ComparisonRow row = CompareFault(
+      32, Cancelling,
+      [](int i, int k) {
+        return k == 0 ? 0x1p-7F * static_cast<float>(i % 9 - 4) : 0;
+      },
+      [](int i, int) { return 0.25F * Alternating(i); },
+      std::bit_cast<float>(0xff7f0000U));
+  EXPECT_EQ(row.verdict(), v1::FAIL) << row.reason();
+}
+
+// A product with a single row is explained. Something that is computed from it
+// has a wrong scale.
+TEST_F(ConditioningTest, AScaleIsNoRoundingOfOneRow) {
+  constexpr int kChannels = 1024;
+  const auto shaped = [](std::string_view op, const Floats32& values,
+                         const std::vector<int64_t>& shape) {
+    RecordedTensor out = Bfloats(std::string(op), values);
+    out.shape = shape;
+    return out;
+  };
+  Floats32 weights;
+  Floats32 result;
+  Floats32 other_result;
+  Floats32 next;
+  Floats32 other_next;
+  for (int k = 0; k < kChannels; ++k) {
+    const float sign = k % 2 == 0 ? 1 : -1;
+    weights.insert(weights.end(), 4, 8 * sign);
+    result.push_back(k % 4 < 2 ? 0.5F : -0.5F);
+    other_result.push_back(result.back() + sign * 0.0625F);
+    next.push_back(static_cast<float>(k % 7 - 3));
+    other_next.push_back(0.75F * next.back());
+  }
+  constexpr std::string_view kOp = "Functional.linear";
+  Record(shaped(kOp, {1, -1, 2, -2}, {1, 4}),
+         shaped(kOp, {1, -1, 2, -2.015625F}, {1, 4}), Io::kInput);
+  const RecordedTensor of_weights = shaped(kOp, weights, {kChannels, 4});
+  Record(of_weights, of_weights, Io::kInput, "1");
+  Record(shaped(kOp, result, {1, kChannels}),
+         shaped(kOp, other_result, {1, kChannels}), Io::kOutput);
+  EXPECT_EQ(Compare().verdict(), v1::PASS) << Compare().reason();
+  Record(shaped("next", next, {1, kChannels}),
+         shaped("next", other_next, {1, kChannels}), Io::kInput);
+  EXPECT_EQ(Compare().verdict(), v1::FAIL) << Compare().reason();
 }
 
 // The bounds of float32 are not close to its rounding errors.
