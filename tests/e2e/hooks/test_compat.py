@@ -43,7 +43,10 @@ def test_they_have_the_modules_that_exec_stands_for() -> None:
         for path in COMPAT.rglob("*.py")
         if path.name != "of_msitd.py"
     }
-    assert found == set(STAND_INS)
+    # exec also has the packages of early releases.
+    assert found == {
+        name for name in STAND_INS if name.split(".")[0] in ("msit_llm", "msprobe")
+    }
 
 
 def test_a_script_for_msit_llm_makes_its_own_daemon(place: Path) -> None:

@@ -433,3 +433,21 @@ def test_what_is_registered_is_checked_and_blocks_nothing() -> None:
         with pytest.raises(ValueError, match="model is|config is|hook_type is"):
             llm.register_hook(*wrong)  # type: ignore[arg-type]
     assert folders_of(dump()) == FOLDERS
+
+
+def test_dump_last_logits_of_a_model_that_returns_a_tensor() -> None:
+    class Returning(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.fc(x)) + 1
+
+    device = dump(Returning(), dump_last_logits=True)
+    assert folders_of(device) == {"root.head"}
+
+
+def test_dump_last_logits_of_a_model_without_modules_is_its_result() -> None:
+    device = dump(nn.Linear(4, 3), dump_last_logits=True)
+    assert folders_of(device) == {"root"}

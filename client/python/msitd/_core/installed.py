@@ -6,6 +6,15 @@ import os
 import shutil
 import sys
 
+# Folders of programs that are searched before PATH.
+_folders: list[str] = []
+
+
+def add_folder(folder: str) -> None:
+    """Lets `find_program` search a folder, after the one of Python."""
+    if folder not in _folders:
+        _folders.append(folder)
+
 
 def find_program(name: str) -> str:
     """Returns the path of `msitctl` or `msitd`: next to Python, otherwise in PATH.
@@ -14,7 +23,8 @@ def find_program(name: str) -> str:
         FileNotFoundError: The program is in neither place.
     """
     beside = os.path.dirname(sys.executable)
-    found = shutil.which(name, path=beside) or shutil.which(name)
+    path = os.pathsep.join([beside, *_folders])
+    found = shutil.which(name, path=path) or shutil.which(name)
     if found is None:
         raise FileNotFoundError(
             f"there is no {name}, neither in {beside} nor in PATH: install msitd, or "

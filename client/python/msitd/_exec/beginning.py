@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 from msitd._core import openings
+from msitd._core import installed
 from msitd._exec import names, paths, telling, torch_import
+from msitd._exec.program_folder import program_folder
 from msitd._exec.settings import read_settings
 
 
@@ -16,6 +18,9 @@ def begin() -> None:
         if settings is None:
             return
         openings.opened.append(telling.teller_of_runs(settings.folder))
+        folder = program_folder()
+        if folder is not None:
+            installed.add_folder(folder)
         names.install()
         paths.install(settings.paths)
         torch_import.install(settings)

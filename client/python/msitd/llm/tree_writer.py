@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
+_ROOT = "root"
 # The folder of a token appears this many seconds after its end.
 _POLL_S = 0.25
 # Maximum wait for a daemon, in seconds.
@@ -44,7 +45,7 @@ class Wanted:
     tensors: bool
     statistics: bool
     analysis: bool
-    # Writes, of the modules, only the results of the last one. Functions whose
+    # Writes, of the modules, only the results of the last one inside the model. Functions whose
     # op matches nothing of the model are written in any case.
     last_logits: bool
     # Returns the class of a module, and the class of the model for other ops.
@@ -188,6 +189,9 @@ class TreeWriter:
         ]
         ops = {tensor["op"] for tensor in found if not wanted.is_module(tensor["op"])}
         patterns = [",".join(sorted(ops))] if ops else []
+        # In msit, a hook on the model writes the last result before its own result
+        # arrives. A model without parts has no other result.
+        results = [each for each in results if each["op"] != _ROOT] or results
         if results:
             last = max(results, key=lambda tensor: int(tensor.get("sequence", 0)))
             patterns.append(last["op"])

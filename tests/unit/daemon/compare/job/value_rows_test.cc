@@ -259,7 +259,7 @@ TEST_F(ValueRowsTest, WhatWasNotAskedForIsCounted) {
     return std::pair(observer.comparison.golden_left_out_count(),
                      observer.comparison.target_left_out_count());
   };
-  using Pair = std::pair<uint64_t, uint64_t>;
+  using Pair = std::pair<int64_t, int64_t>;
   EXPECT_EQ(left_out({}), Pair(2, 0));
   EXPECT_EQ(left_out({RecordKind::kTensor, RecordKind::kStatistics}),
             Pair(1, 0));
