@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from msitd._core import openings
-from msitd._core import installed
+from msitd._core import installed, openings
 from msitd._exec import names, paths, telling, torch_import
 from msitd._exec.program_folder import program_folder
 from msitd._exec.settings import read_settings
