@@ -291,7 +291,7 @@ class LeafRecorder:
             if pieces is not None:
                 with parts.outside_of_transforms():
                     for name, part in pieces:
-                        part_index = f"{index}.{name}" if name else index
+                        part_index = ".".join(filter(None, (index, name)))
                         self._record_part(part, io, part_index, call)
                 return
         except Exception as problem:  # noqa: BLE001 - never the model's problem
