@@ -15,7 +15,7 @@ from daemon import BIN_DIR, Daemon
 
 pytestmark = pytest.mark.usefixtures("place")
 
-# What each statement prints if msprobe and msit_llm are not installed.
+# The outputs of statements if msprobe and msit_llm are not installed.
 ALTERNATIVES = {
     "from msprobe.pytorch import TrainerMon": "msitd.register_hook(gradients=True)",
     "from msprobe.pytorch import acl_save": "msitd.Client.record",
