@@ -136,7 +136,6 @@ def test_run_life_cycle(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     ("args", "code"),
     [
-        ((), USAGE),
         (("nonsense",), USAGE),
         (("run",), USAGE),
         (("run", "get"), USAGE),

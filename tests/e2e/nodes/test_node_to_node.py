@@ -194,7 +194,7 @@ def test_msitctl_says_where_the_golden_run_lies(nodes: Daemons, tmp_path: Path) 
     flags = ("compare", "run", "g", "t", "--golden-endpoint", socket_of(far))
     answer = near.ctl(*flags, "--rows", "none").stdout
     assert f"golden g at {socket_of(far)}, target t" in answer
-    name = answer.split()[1].strip(":")
+    name = answer.partition("comparison ")[2].split()[0].strip(":")
     got = near.ctl_json("compare", "get", name)
     assert got["golden_source"] == socket_of(far)
     assert socket_of(far) in near.ctl("compare", "list").stdout
