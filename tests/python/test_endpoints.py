@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,21 +27,28 @@ def cases() -> list[list[str]]:
     return [line.split() for line in lines if line and line[0] != "#"]
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose path leaves room for the path of a socket."""
+    with tempfile.TemporaryDirectory(prefix="m", dir="/tmp") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.parametrize("case", cases(), ids=" ".join)
-def test_the_rule_follows_the_table(case: list[str], tmp_path: Path) -> None:
+def test_the_rule_follows_the_table(case: list[str], short_path: Path) -> None:
     given, first, second, service, runtime, origin, is_default, endpoint = case
     uid = os.geteuid()
     for name in ("service", "runtime", "users"):
-        (tmp_path / name).mkdir()
+        (short_path / name).mkdir()
     if service != "none":
-        (tmp_path / "service" / service).touch()
+        (short_path / "service" / service).touch()
     if runtime == "user":
-        (tmp_path / "users" / str(uid)).mkdir()
-    long = tmp_path / ("x" * 100)
+        (short_path / "users" / str(uid)).mkdir()
+    long = short_path / ("x" * 100)
     long.mkdir()
     runtimes = {
-        "set": str(tmp_path / "runtime"),
-        "missing": str(tmp_path / "missing"),
+        "set": str(short_path / "runtime"),
+        "missing": str(short_path / "missing"),
         "relative": ".",
         "long": str(long),
     }
@@ -50,17 +58,17 @@ def test_the_rule_follows_the_table(case: list[str], tmp_path: Path) -> None:
             variables[name] = value
     around = Surroundings(
         variables,
-        system_dir=str(tmp_path / "service"),
-        runtime_root=str(tmp_path / "users"),
-        temporary_root=str(tmp_path / "tmp"),
+        system_dir=str(short_path / "service"),
+        runtime_root=str(short_path / "users"),
+        temporary_root=str(short_path / "tmp"),
     )
     choice = choose_endpoint("" if given == "-" else given, around)
     for word, path in (
         ("UID", str(uid)),
-        ("RUNTIME", str(tmp_path / "runtime")),
-        ("USER", str(tmp_path / "users" / str(uid))),
-        ("TMP", str(tmp_path / "tmp")),
-        ("SERVICE", str(tmp_path / "service")),
+        ("RUNTIME", str(short_path / "runtime")),
+        ("USER", str(short_path / "users" / str(uid))),
+        ("TMP", str(short_path / "tmp")),
+        ("SERVICE", str(short_path / "service")),
     ):
         endpoint = endpoint.replace(word, path)
     assert choice.origin == origin
