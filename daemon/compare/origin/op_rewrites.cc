@@ -81,7 +81,10 @@ struct Edit {
     for (size_t at = op.find(searched); at != std::string_view::npos;
          at = op.find(searched, at + 1)) {
       const size_t end = at + searched.size();
-      if (at < copied || (end < op.size() && op[end] != '.')) continue;
+      // The expression consumes the dot after a match, so it leaves the second
+      // of two adjacent ones.
+      const bool is_adjacent = copied > 0 && at <= copied;
+      if (is_adjacent || (end < op.size() && op[end] != '.')) continue;
       out += op.substr(copied, at - copied);
       if (!to.empty()) out += "." + to;
       copied = end;

@@ -90,6 +90,10 @@ TEST(OpRewritesTest, SeveralSubstitutions) {
   }
 }
 
+TEST(OpRewritesTest, AdjacentRepeatsAreCountedAsTheyAreReplaced) {
+  PairedCount({"a.b.c", "a.b.d", "a.b.e"}, {"a.x.b.c", "a.x.b.d", "a.x.x.b.e"});
+}
+
 TEST(OpRewritesTest, NothingIsSuggestedWithoutACommonStructure) {
   EXPECT_THAT(FlagsOf(Model("root."), {}), IsEmpty());
   EXPECT_THAT(FlagsOf({}, Model("root.")), IsEmpty());
