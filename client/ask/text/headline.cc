@@ -183,7 +183,9 @@ std::string CountsText(const v1::Comparison& comparison) {
 
 std::string PassText(const Sides& sides, const v1::Comparison& comparison) {
   const int64_t others = RowCountOf(comparison) - comparison.pass_count();
-  const bool is_equal = !comparison.has_first_inequality() && others == 0 &&
+  // What is missing may differ, even if the user allows that it is missing.
+  const bool is_equal = !comparison.partial() &&
+                        !comparison.has_first_inequality() && others == 0 &&
                         comparison.sampled_count() == 0 &&
                         comparison.statistics_count() == 0;
   if (is_equal) {

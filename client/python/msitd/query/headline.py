@@ -215,8 +215,10 @@ def _pass_text(sides: _Sides, comparison: Comparison) -> str:
     golden, target = sides
     others = row_count(comparison) - comparison.pass_count
     tensors = _tensors(comparison.pass_count)
+    # What is missing may differ, even if the user allows that it is missing.
     is_equal = (
-        comparison.first_inequality is None
+        not comparison.partial
+        and comparison.first_inequality is None
         and others == 0
         and comparison.sampled_count == 0
         and comparison.statistics_count == 0
