@@ -141,6 +141,7 @@ void OriginFinder::PassOver() {
   verdicts_.push_back(v1::VERDICT_UNSPECIFIED);
   is_unread_.push_back(false);
   is_lone_.push_back(false);
+  is_proven_.push_back(false);
 }
 
 void OriginFinder::PlantTree() {
