@@ -183,7 +183,7 @@ std::string CountsText(const v1::Comparison& comparison) {
 
 std::string PassText(const Sides& sides, const v1::Comparison& comparison) {
   const int64_t others = RowCountOf(comparison) - comparison.pass_count();
-  // What is missing may differ, even if the user allows that it is missing.
+  // Missing data may differ, even if the user allows that it is missing.
   const bool is_equal = !comparison.partial() &&
                         !comparison.has_first_inequality() && others == 0 &&
                         comparison.sampled_count() == 0 &&

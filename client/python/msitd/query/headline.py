@@ -215,7 +215,7 @@ def _pass_text(sides: _Sides, comparison: Comparison) -> str:
     golden, target = sides
     others = row_count(comparison) - comparison.pass_count
     tensors = _tensors(comparison.pass_count)
-    # What is missing may differ, even if the user allows that it is missing.
+    # Missing data may differ, even if the user allows that it is missing.
     is_equal = (
         not comparison.partial
         and comparison.first_inequality is None
