@@ -355,8 +355,7 @@ class ComparisonEngine {
   ChoiceBudget choice_budget_;   // For the current group.
   RowSumBudget row_sum_budget_;  // For the current group.
   // The slopes of errors by row sums, by rank, op, call and index.
-  std::map<std::tuple<int32_t, std::string, int32_t, std::string>,
-           std::vector<double>>
+  std::map<std::tuple<int32_t, std::string, int32_t, std::string>, RowSlopes>
       slopes_;
   size_t slope_count_ = 0;  // The total of all ops.
   bool waits_ = false;

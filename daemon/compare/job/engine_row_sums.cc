@@ -54,7 +54,7 @@ absl::StatusOr<std::optional<std::string>> ComparisonEngine::ExplainByRowSums(
   const TensorKey& key = pair.golden->key;
   const std::tuple name(group.rank, key.op, key.call, key.index);
   const auto known = slopes_.find(name);
-  std::vector<double> slopes;
+  RowSlopes slopes;
   if (known != slopes_.end()) {
     slopes = known->second;
   } else if (RowCountOf(pair) < kFittedRowsMin) {
@@ -65,7 +65,7 @@ absl::StatusOr<std::optional<std::string>> ComparisonEngine::ExplainByRowSums(
   const double rounding =
       kInputRoundingsMax *
       RoundoffOf(CoarsestOf(from, CoarsestOf(pair, computed_in)));
-  const absl::StatusOr<RowMetrics> rest =
+  const absl::StatusOr<ErrorBesideSums> rest =
       ReadWithoutRowSums(from, pair, metrics, rounding, {*golden_, *target_},
                          row_sum_budget_, slopes, observer_);
   if (absl::IsCancelled(rest.status()) ||
@@ -75,20 +75,22 @@ absl::StatusOr<std::optional<std::string>> ComparisonEngine::ExplainByRowSums(
   if (!rest.ok()) return std::nullopt;
   // The remaining error may be one that the input has passed on.
   const predicate::Predicate& bounds = *plan.verification.predicate;
-  if (!bounds.Holds(*rest) &&
-      !conditioning_.Explain(*rest, bounds, computed_in).has_value()) {
+  if (!bounds.Holds(rest->metrics) &&
+      !conditioning_.Explain(rest->metrics, bounds, computed_in, rest->shape)
+           .has_value()) {
     return std::nullopt;
   }
   std::optional<std::string> reason =
-      conditioning_.ExplainBySums(metrics, *rest);
+      conditioning_.ExplainBySums(metrics, rest->metrics);
   // Later tokens must not use slopes that were fitted to a fault.
   if (!reason.has_value()) return std::nullopt;
   if (known != slopes_.end()) {
-    slope_count_ += slopes.size() - known->second.size();
+    slope_count_ +=
+        slopes.of_channels.size() - known->second.of_channels.size();
     known->second = std::move(slopes);
   } else if (slopes_.size() < kSlopedOpsMax &&
-             slope_count_ + slopes.size() <= kAllSlopesMax) {
-    slope_count_ += slopes.size();
+             slope_count_ + slopes.of_channels.size() <= kAllSlopesMax) {
+    slope_count_ += slopes.of_channels.size();
     slopes_.emplace(name, std::move(slopes));
   }
   return reason;

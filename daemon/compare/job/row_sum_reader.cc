@@ -70,11 +70,13 @@ absl::Status ForEachRow(const TensorPair& pair, const PairRuns& runs,
   return absl::OkStatus();
 }
 
-RowMetrics Replaced(const RowMetrics& metrics, const RowSumRemainder& rest) {
+// Returns `metrics` with `share` of the remaining errors.
+RowMetrics Replaced(const RowMetrics& metrics, const RowSumRemainder& rest,
+                    double share) {
   using compute::Metric;
   RowMetrics out = metrics;
-  const auto replace = [&out](size_t metric, double value) {
-    if (out[metric].has_value()) out[metric] = value;
+  const auto replace = [&out, share](size_t metric, double value) {
+    if (out[metric].has_value()) out[metric] = share * value;
   };
   replace(static_cast<size_t>(Metric::kNl2), rest.Nl2());
   replace(kScaledMaxAbs, rest.ScaledMaxAbs());
@@ -94,10 +96,10 @@ bool HasRowsOf(const TensorPair& input, const TensorPair& output) {
          std::equal(shape.begin(), shape.end() - 1, of_input.begin());
 }
 
-absl::StatusOr<RowMetrics> ReadWithoutRowSums(
+absl::StatusOr<ErrorBesideSums> ReadWithoutRowSums(
     const TensorPair& input, const TensorPair& output,
     const RowMetrics& metrics, double rounding, const PairRuns& runs,
-    RowSumBudget& budget, std::vector<double>& slopes, WorkObserver& observer) {
+    RowSumBudget& budget, RowSlopes& slopes, WorkObserver& observer) {
   // The output is read twice.
   const uint64_t bytes =
       input.golden->tensor_bytes + input.target->tensor_bytes +
@@ -120,24 +122,38 @@ absl::StatusOr<RowMetrics> ReadWithoutRowSums(
   }
   std::vector<double> errors = target.sums;
   for (size_t i = 0; i < errors.size(); ++i) errors[i] -= golden.sums[i];
-  if (RowSumFit fit(errors, width); fit.IsDetermined()) {
+  RowSumFit fit(errors, width);
+  std::vector<std::vector<double>> predicting;  // By fold.
+  if (fit.IsDetermined()) {
     MSITD_RETURN_IF_ERROR(ForEachRow(
         output, runs, observer,
         [&](uint64_t /*row*/, const auto& of_golden, const auto& of_target) {
           fit.Add(of_golden, of_target);
         }));
-    slopes = fit.Slopes();
-  }
-  if (slopes.size() != width) {
+    predicting = fit.SlopesOfOthers();
+  } else if (slopes.of_channels.size() != width) {
     return absl::FailedPreconditionError("too few rows");
   }
-  RowSumRemainder rest(slopes);
+  RowSumRemainder rest(width);
   MSITD_RETURN_IF_ERROR(ForEachRow(
       output, runs, observer,
       [&](uint64_t row, const auto& of_golden, const auto& of_target) {
-        rest.Add(errors[row], of_golden, of_target);
+        rest.Add(predicting.empty() ? slopes.of_channels
+                                    : predicting[fit.FoldOf(row)],
+                 errors[row], of_golden, of_target);
       }));
-  return Replaced(metrics, rest);
+  // False for NaN.
+  const double share =
+      predicting.empty() ? kRemainingShareLaterMax : kRemainingShareMax;
+  if (!(rest.Nl2() <= share * nl2)) {
+    return absl::FailedPreconditionError("the error does not follow the sums");
+  }
+  if (predicting.empty()) {
+    return ErrorBesideSums{Replaced(metrics, rest, rest.ShareBeyond(slopes)),
+                           rest.Shape()};
+  }
+  slopes = fit.Slopes(rest.Squares());
+  return ErrorBesideSums{Replaced(metrics, rest, 1), rest.Shape()};
 }
 
 }  // namespace msitd::compare

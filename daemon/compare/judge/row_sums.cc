@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace msitd::compare {
 namespace {
@@ -12,6 +14,9 @@ namespace {
 // The sums may be this many times as large as their differences, divided by the
 // error that these cause.
 constexpr double kSumsPerError = 2;
+
+// Slopes are within so many standard deviations.
+constexpr double kSlopeDeviations = 2;
 
 double Square(double x) { return x * x; }
 
@@ -69,44 +74,111 @@ bool MayBeRoundedSums(const RowSums& golden, const RowSums& target,
 }
 
 RowSumFit::RowSumFit(const std::vector<double>& sum_errors, size_t channels)
-    : deviations_(sum_errors), products_(channels) {
-  if (deviations_.size() < kFittedRowsMin) return;
+    : deviations_(sum_errors) {
+  const std::set<double> different(sum_errors.begin(), sum_errors.end());
+  if (different.size() < kFittedRowsMin) return;
   double sum = 0;
   for (const double error : sum_errors) sum += error;
   const double mean = sum / static_cast<double>(sum_errors.size());
+  double squares = 0;
   double fourth_powers = 0;
   for (double& deviation : deviations_) {
     deviation -= mean;
-    squares_ += Square(deviation);
+    squares += Square(deviation);
     fourth_powers += Square(Square(deviation));
   }
-  const std::set<double> different(sum_errors.begin(), sum_errors.end());
-  is_determined_ =
-      different.size() >= kFittedRowsMin && squares_ > 0 &&
-      Square(squares_) >= static_cast<double>(kFittedRowsMin) * fourth_powers;
+  if (squares > 0 && Square(squares) >= kSpreadRowsMin * fourth_powers) {
+    FormFolds(channels);
+  }
+}
+
+void RowSumFit::FormFolds(size_t channels) {
+  // The largest deviations determine w, so each fold receives its share of
+  // them.
+  const auto is_larger = [](double a, double b) {
+    return std::pair(std::fabs(a), a) > std::pair(std::fabs(b), b);
+  };
+  std::map<double, size_t, decltype(is_larger)> fold_of(is_larger);
+  for (const double deviation : deviations_) fold_of.emplace(deviation, 0);
+  const size_t count = std::min(fold_of.size(), kFoldsMax);
+  size_t next = 0;
+  for (auto& [deviation, fold] : fold_of) fold = next++ % count;
+  folds_.resize(count);
+  for (Fold& fold : folds_) {
+    fold.errors.resize(channels);
+    fold.products.resize(channels);
+  }
+  for (const double deviation : deviations_) {
+    Fold& fold = folds_[fold_of_.emplace_back(fold_of.at(deviation))];
+    fold.rows += 1;
+    fold.deviations += deviation;
+    fold.squares += Square(deviation);
+  }
 }
 
 void RowSumFit::Add(std::span<const double> golden,
                     std::span<const double> target) {
-  const double deviation = deviations_[row_++];
-  for (size_t k = 0; k < products_.size(); ++k) {
-    products_[k] += deviation * (target[k] - golden[k]);
+  const double deviation = deviations_[row_];
+  Fold& fold = folds_[fold_of_[row_]];
+  for (size_t k = 0; k < fold.errors.size(); ++k) {
+    const double error = target[k] - golden[k];
+    fold.errors[k] += error;
+    fold.products[k] += deviation * error;
   }
+  ++row_;
 }
 
-std::vector<double> RowSumFit::Slopes() const {
-  std::vector<double> out = products_;
-  for (double& slope : out) slope /= squares_;
+RowSlopes RowSumFit::Slopes(double remaining_squares) const {
+  double squares = 0;
+  for (const Fold& fold : folds_) squares += fold.squares;
+  const auto rows = static_cast<double>(deviations_.size());
+  return {.of_channels = SlopesWithout(folds_.size()),
+          .variance = remaining_squares / (rows - 1) / squares};
+}
+
+std::vector<std::vector<double>> RowSumFit::SlopesOfOthers() const {
+  std::vector<std::vector<double>> out;
+  for (size_t fold = 0; fold < folds_.size(); ++fold) {
+    out.push_back(SlopesWithout(fold));
+  }
   return out;
 }
 
-void RowSumRemainder::Add(double sum_error, std::span<const double> golden,
+std::vector<double> RowSumFit::SlopesWithout(size_t fold) const {
+  Fold all;
+  all.errors.resize(folds_.front().errors.size());
+  all.products.resize(all.errors.size());
+  for (size_t i = 0; i < folds_.size(); ++i) {
+    if (i == fold) continue;
+    all.rows += folds_[i].rows;
+    all.deviations += folds_[i].deviations;
+    all.squares += folds_[i].squares;
+    for (size_t k = 0; k < all.errors.size(); ++k) {
+      all.errors[k] += folds_[i].errors[k];
+      all.products[k] += folds_[i].products[k];
+    }
+  }
+  const double mean = all.deviations / all.rows;
+  const double squares = all.squares - mean * all.deviations;
+  std::vector<double> out = std::move(all.products);
+  for (size_t k = 0; k < out.size(); ++k) {
+    // Rows that do not differ predict nothing.
+    out[k] = squares > 0 ? (out[k] - mean * all.errors[k]) / squares : 0;
+  }
+  return out;
+}
+
+void RowSumRemainder::Add(std::span<const double> slopes, double sum_error,
+                          std::span<const double> golden,
                           std::span<const double> target) {
-  Squares& row = rows_.emplace_back();
-  for (size_t k = 0; k < slopes_.size(); ++k) {
-    const double error = target[k] - golden[k] - slopes_[k] * sum_error;
+  SquareSums& row = rows_.emplace_back();
+  sum_squares_ += Square(sum_error);
+  for (size_t k = 0; k < channels_.size(); ++k) {
+    const double error = target[k] - golden[k] - slopes[k] * sum_error;
     row.error += error * error;
     row.golden += golden[k] * golden[k];
+    errors_ += error;
+    target_squares_ += Square(golden[k] + error);
     channels_[k].error += error * error;
     channels_[k].golden += golden[k] * golden[k];
     // NaN counts as the largest error.
@@ -117,23 +189,44 @@ void RowSumRemainder::Add(double sum_error, std::span<const double> golden,
 }
 
 double RowSumRemainder::Nl2() const {
-  Squares all;
-  for (const Squares& row : rows_) {
+  SquareSums all;
+  for (const SquareSums& row : rows_) {
     all.error += row.error;
     all.golden += row.golden;
   }
   return RatioOf(all.error, all.golden);
 }
 
+double RowSumRemainder::Squares() const {
+  double out = 0;
+  for (const SquareSums& row : rows_) out += row.error;
+  return out;
+}
+
+double RowSumRemainder::ShareBeyond(const RowSlopes& slopes) const {
+  const double remaining = Squares();
+  const double of_slopes =
+      Square(kSlopeDeviations) * slopes.variance * sum_squares_;
+  return remaining > of_slopes ? std::sqrt(1 - of_slopes / remaining) : 0;
+}
+
+ErrorShape RowSumRemainder::Shape() const {
+  double golden = 0;
+  for (const SquareSums& row : rows_) golden += row.golden;
+  const auto count = static_cast<double>(rows_.size() * channels_.size());
+  return {.norm = std::sqrt(target_squares_ / golden) - 1,
+          .mean = errors_ / std::sqrt(count * golden)};
+}
+
 double RowSumRemainder::ScaledMaxAbs() const {
   return largest_error_ / largest_golden_;
 }
 
-double RowSumRemainder::MedianOf(std::vector<Squares> squares) {
+double RowSumRemainder::MedianOf(std::vector<SquareSums> squares) {
   if (squares.empty()) return 0;
   std::vector<double> ratios;
   ratios.reserve(squares.size());
-  for (const Squares& of : squares) {
+  for (const SquareSums& of : squares) {
     ratios.push_back(RatioOf(of.error, of.golden));
   }
   const auto middle =

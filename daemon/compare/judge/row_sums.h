@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "daemon/compare/judge/error_shape.h"
+
 // Recognizes errors of a linear op that follow from the sums of its input rows.
 //
 // The result of a linear op can be ill-conditioned although its inputs are
@@ -17,24 +19,38 @@
 //
 // The errors themselves show the difference. If s[i] is the difference between
 // the runs of the sum of row i, a large common part of the weights makes the
-// error w[k] s[i] in each channel k, with the same w for all rows. The test
-// therefore fits w to all rows and judges what remains. For an error that does
-// not depend on s, the fit removes only about one part in the number of rows.
+// error w[k] s[i] in each channel k, with the same w for all rows. So the error
+// of one row predicts those of the others. The test is a cross-validation: it
+// fits w to some rows, predicts the errors of the others from it, and judges
+// what remains of them. An error that does not depend on s is not predicted.
 //
 // Faults can look like this in several ways, each of which has its condition:
 //
 // - An error that is equal in all rows, such as that of a bias, follows s if s
 //   has a mean. The fit ignores the mean of s.
-// - A few rows, or rows that are equal, fit any error. The deviations of s from
-//   its mean must be spread over enough rows, and enough of them must differ.
+// - Equal rows predict any error of each other. Rows with equal s are therefore
+//   in the same fold: either all are fitted, or all are predicted.
+// - Few rows agree by chance. Enough of them must differ, none may have most of
+//   the deviations, and the prediction must account for most of the error.
 // - Errors that are proportional to the sums of the rows follow s if an earlier
 //   op has changed the scale. Such sums are not roundings (MayBeRoundedSums).
 namespace msitd::compare {
 
-// The fit needs at least so many rows. So many of them must have different
-// sums, and the deviations must be spread over so many: (sum of squares)^2 is
+// The fit needs at least so many rows with different sums.
+inline constexpr size_t kFittedRowsMin = 6;
+
+// The deviations are spread over at least so many rows: (sum of squares)^2 is
 // at least this many times the sum of fourth powers.
-inline constexpr uint64_t kFittedRowsMin = 8;
+inline constexpr double kSpreadRowsMin = 2;
+
+// Maximum number of folds of the cross-validation.
+inline constexpr size_t kFoldsMax = 8;
+
+// What remains of an error that follows from the sums is at most this share of
+// its norm. The rest may be an error that the input passes on. Slopes of an
+// earlier token do not agree with an error by chance, so less of it is enough.
+inline constexpr double kRemainingShareMax = 0.5;
+inline constexpr double kRemainingShareLaterMax = 0.8;
 
 // A row cancels if its sum is at most this share of the sum of its magnitudes.
 inline constexpr double kCancelledMax = 1.0 / 16;
@@ -61,8 +77,15 @@ bool MayBeRoundedSums(const RowSums& golden, const RowSums& target,
 // overflow and underflow.
 double RoundedTo(double value, int digits);
 
-// Finds w by least squares, from the deviations of s from its mean.
-// Thread-compatible.
+// The slopes w of an op, which its later tokens use if they have too few rows.
+struct RowSlopes {
+  std::vector<double> of_channels;
+  // The expected square of the error of the slopes, added over the channels.
+  double variance = 0;
+};
+
+// Finds w by least squares, from the deviations of s from its mean: from all
+// rows, and from all but those of each fold. Thread-compatible.
 class RowSumFit {
  public:
   // `sum_errors` are the differences s of the sums of the input rows: target
@@ -70,32 +93,49 @@ class RowSumFit {
   RowSumFit(const std::vector<double>& sum_errors, size_t channels);
 
   // Returns whether the rows determine w. Otherwise, they fit any error.
-  bool IsDetermined() const { return is_determined_; }
+  bool IsDetermined() const { return !fold_of_.empty(); }
 
   // Adds the next row of results. Requires IsDetermined.
   void Add(std::span<const double> golden, std::span<const double> target);
 
-  // Returns w after all rows have been added. Requires IsDetermined.
-  std::vector<double> Slopes() const;
+  // Returns w from all rows that have been added. `remaining_squares` is that
+  // of the remainder after SlopesOfOthers. Requires IsDetermined.
+  RowSlopes Slopes(double remaining_squares) const;
+
+  // Returns w for each fold, from all rows of the other folds. Requires
+  // IsDetermined and that all rows have been added.
+  std::vector<std::vector<double>> SlopesOfOthers() const;
+
+  // Returns the fold of a row, as an index of SlopesOfOthers.
+  size_t FoldOf(size_t row) const { return fold_of_[row]; }
 
  private:
+  // Sums over rows; d is the deviation of s, e the error of a channel.
+  struct Fold {
+    double rows = 0;
+    double deviations = 0;         // Sum of d.
+    double squares = 0;            // Sum of d^2.
+    std::vector<double> errors;    // By channel: sum of e.
+    std::vector<double> products;  // By channel: sum of d e.
+  };
+  void FormFolds(size_t channels);
+  std::vector<double> SlopesWithout(size_t fold) const;
+
   std::vector<double> deviations_;  // By row.
-  std::vector<double> products_;    // By channel: deviation times error.
-  double squares_ = 0;              // Sum over the deviations.
+  std::vector<size_t> fold_of_;     // By row.
+  std::vector<Fold> folds_;
   size_t row_ = 0;
-  bool is_determined_ = false;
 };
 
 // Measures what remains of the errors after the part w[k] s[i] has been
 // subtracted. Thread-compatible.
 class RowSumRemainder {
  public:
-  // The slopes must outlive the object.
-  explicit RowSumRemainder(const std::vector<double>& slopes)
-      : slopes_(slopes), channels_(slopes.size()) {}
+  explicit RowSumRemainder(size_t channels) : channels_(channels) {}
 
-  void Add(double sum_error, std::span<const double> golden,
-           std::span<const double> target);
+  // Adds the next row, whose error is predicted from `slopes`.
+  void Add(std::span<const double> slopes, double sum_error,
+           std::span<const double> golden, std::span<const double> target);
 
   // The metrics of the same names. `scaled_max_abs` is relative to the largest
   // golden magnitude.
@@ -104,19 +144,32 @@ class RowSumRemainder {
   double RowNl2P50() const;
   double ChannelNl2P50() const;
 
+  // Returns the sum of the squares of the remaining errors.
+  double Squares() const;
+
+  // Returns the part of Nl2 for which errors of the slopes do not account, up
+  // to two standard deviations, as a share of Nl2.
+  double ShareBeyond(const RowSlopes& slopes) const;
+
+  // Returns how what remains changes the whole tensor.
+  ErrorShape Shape() const;
+
  private:
   // Sums of squares.
-  struct Squares {
+  struct SquareSums {
     double error = 0;
     double golden = 0;
   };
-  static double MedianOf(std::vector<Squares> squares);
+  static double MedianOf(std::vector<SquareSums> squares);
 
-  const std::vector<double>& slopes_;
-  std::vector<Squares> rows_;
-  std::vector<Squares> channels_;
+  std::vector<SquareSums> rows_;
+  std::vector<SquareSums> channels_;
   double largest_error_ = 0;
   double largest_golden_ = 0;
+  double sum_squares_ = 0;  // Of the differences of the sums.
+  double errors_ = 0;       // Sum of the remaining errors.
+  double target_squares_ =
+      0;  // Of the target values without the predicted part.
 };
 
 }  // namespace msitd::compare

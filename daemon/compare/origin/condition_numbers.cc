@@ -109,12 +109,15 @@ std::optional<size_t> Conditioning::InputOfNext() const {
     return std::nullopt;
   }
   const std::optional<std::vector<int32_t>> inputs = FloatInputsOf(event);
-  // A second input could be the weights.
-  if (!inputs.has_value() || inputs->size() != 1 ||
-      HasEqualBytes((*pairs_)[inputs->front()])) {
-    return std::nullopt;
+  if (!inputs.has_value()) return std::nullopt;
+  std::optional<size_t> out;
+  for (const int32_t input : *inputs) {
+    if (HasEqualBytes((*pairs_)[input])) continue;
+    // A second one that differs could be the weights.
+    if (out.has_value()) return std::nullopt;
+    out = static_cast<size_t>(input);
   }
-  return static_cast<size_t>(inputs->front());
+  return out;
 }
 
 Conditioning::ErrorBound Conditioning::BoundOf(int32_t event,

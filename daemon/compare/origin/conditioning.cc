@@ -56,36 +56,53 @@ bool MayHaveMask(const TensorPair& pair) {
   return pair.target != nullptr && ClosingValuesOf(pair).has_value();
 }
 
-// Returns whether the pair can differ by rounding errors with an nl2 of
-// `error`. Rounding errors are independent of each other and of the values, so
-// they change the norm and the mean of a tensor by much less than its elements.
-// A wrong scale or offset changes them more. If `independent` is not 0, the
-// errors are known to be sums of only so many independent errors.
-bool MayBeRounding(const TensorPair& pair, double error, int64_t independent) {
-  if (MayHaveMask(pair)) return true;
-  if (!pair.target->knows_summary || !pair.golden->knows_summary) return false;
+// Returns the shape of the error of a pair; nullopt if it is not known.
+std::optional<ErrorShape> ShapeOf(const TensorPair& pair) {
+  if (!pair.target->knows_summary || !pair.golden->knows_summary) {
+    return std::nullopt;
+  }
   const Summary& golden = pair.golden->summary;
   const Summary& target = pair.target->summary;
   const double norm = golden.l2_norm();
-  if (norm == 0 || golden.count != target.count) return false;
+  if (norm == 0 || golden.count != target.count) return std::nullopt;
   const double root = std::sqrt(static_cast<double>(golden.count));
-  double spread = kCorrelationMax / root;
-  if (independent > 0) {
-    const double of_sums =
-        kDeviationsMax / std::sqrt(static_cast<double>(independent));
-    spread = std::max(spread, std::min(of_sums, kSpreadMax));
-  }
-  const double allowed = error * error + spread * error;
-  const double mean = (target.mean() - golden.mean()) * root / norm;
-  return std::fabs(target.l2_norm() / norm - 1) <= allowed &&
-         std::fabs(mean) <= allowed;
+  return ErrorShape{.norm = target.l2_norm() / norm - 1,
+                    .mean = (target.mean() - golden.mean()) * root / norm};
 }
 
-// Returns the number of rows of a tensor. An error by row sums has one
-// independent error for each.
-int64_t RowsOf(const TensorPair& pair) {
-  return static_cast<int64_t>(pair.golden->summary.count) /
-         pair.golden->shape.back();
+// Returns whether the pair can differ by rounding errors with an nl2 of
+// `error`. Rounding errors are independent of each other and of the values, so
+// they change the norm and the mean of a tensor by much less than its elements.
+// A wrong scale or offset changes them more. `spread` is the change that is
+// possible for another reason, relative to `error`.
+bool MayBeRounding(const TensorPair& pair,
+                   const std::optional<ErrorShape>& shape, double error,
+                   double spread) {
+  if (MayHaveMask(pair)) return true;
+  if (!shape.has_value()) return false;
+  const double of_elements =
+      kCorrelationMax /
+      std::sqrt(static_cast<double>(ElementCount(pair.golden->shape)));
+  const double allowed = error * error + std::max(spread, of_elements) * error;
+  return std::fabs(shape->norm) <= allowed && std::fabs(shape->mean) <= allowed;
+}
+
+// Returns the change of norm and mean, relative to the error, that sums of so
+// many independent errors can cause; 0 if their number is 0.
+double SpreadOfSums(int64_t independent) {
+  if (independent == 0) return 0;
+  return std::min(kDeviationsMax / std::sqrt(static_cast<double>(independent)),
+                  kSpreadMax);
+}
+
+// Returns the spread of tensors that are computed from `pair`, which has an
+// explained `error`.
+double SpreadOfLater(const TensorPair& pair, double error) {
+  const std::optional<ErrorShape> shape = ShapeOf(pair);
+  if (!shape.has_value() || error == 0) return 0;
+  const double change =
+      std::max(std::fabs(shape->norm), std::fabs(shape->mean));
+  return std::min(kSpreadGrowthMax * change / error, 1.0);
 }
 
 // Returns metrics that satisfy the bounds of the default policy if `metrics`
@@ -133,7 +150,7 @@ void Conditioning::Add(std::optional<double> error, DType computed_in) {
 
 std::optional<std::string> Conditioning::Explain(
     const RowMetrics& metrics, const predicate::Predicate& bounds,
-    DType computed_in) {
+    DType computed_in, std::optional<ErrorShape> shape) {
   const auto event = static_cast<int32_t>(errors_.size());
   const TensorPair& pair = (*pairs_)[event];
   may_be_by_sums_ = false;
@@ -146,16 +163,22 @@ std::optional<std::string> Conditioning::Explain(
   const double nl2 = ValueIn(metrics, compute::Metric::kNl2);
   const DType type = CoarsestOf(pair, computed_in);
   const ErrorBound own = BoundOf(event, type);
-  if (own.error > 0 && MayBeRounding(pair, nl2, own.independent) &&
+  if (!shape.has_value()) shape = ShapeOf(pair);
+  if (own.error > 0 &&
+      MayBeRounding(pair, shape, nl2, SpreadOfSums(own.independent)) &&
       IsWithin(metrics, std::min(own.error, kExplainedMax),
                std::min(own.largest, kExplainedMax),
                std::min(own.channel, kExplainedMax))) {
+    may_be_by_sums_ = own.independent > 0;
     return fmt::format("ill-conditioned: {}; explains an error up to {:.2g}",
                        own.reason, own.error);
   }
   const ExplainedError from = CarriedTo(event);
   const double carried = std::min(from.Bound(), kExplainedMax);
-  if (from.error > 0 && MayBeRounding(pair, nl2, from.independent) &&
+  // The shape of a tensor with the bytes of an explained one is explained, too.
+  const bool is_same = tree_->event(event).same != CallTree::kNone;
+  if (from.error > 0 &&
+      (is_same || MayBeRounding(pair, shape, nl2, from.spread)) &&
       IsWithin(metrics, carried, std::min(2 * carried, kExplainedMax),
                2 * carried)) {
     may_be_by_sums_ = from.is_by_sums;
@@ -164,7 +187,7 @@ std::optional<std::string> Conditioning::Explain(
         NameOf(from));
   }
   if (IsDrift(event, type, metrics, bounds) &&
-      MayBeRounding(pair, nl2, RowsOfGradient(event))) {
+      MayBeRounding(pair, shape, nl2, SpreadOfSums(RowsOfGradient(event)))) {
     return fmt::format(
         "accumulated error {:.2g}: computed from tensors with errors up to "
         "{:.2g}",
@@ -183,9 +206,7 @@ std::optional<std::string> Conditioning::Explain(
 std::optional<std::string> Conditioning::ExplainBySums(
     const RowMetrics& metrics, const RowMetrics& rest) {
   const auto event = static_cast<int32_t>(errors_.size());
-  const TensorPair& pair = (*pairs_)[event];
-  const double nl2 = ValueIn(metrics, compute::Metric::kNl2);
-  if (!(nl2 <= kExplainedMax) || !MayBeRounding(pair, nl2, RowsOf(pair))) {
+  if (!(ValueIn(metrics, compute::Metric::kNl2) <= kExplainedMax)) {
     return std::nullopt;
   }
   sums_.insert(event);
@@ -217,13 +238,13 @@ void Conditioning::Advance() {
     if (out.error > 0 && out.error <= own.error) {
       out.root = event;
       out.root_error = out.error;
-      out.independent = own.independent;
+      out.spread = SpreadOfLater(pair, out.error);
       out.is_by_sums = false;
     } else if (sums_.contains(event)) {
       out.root = event;
       out.root_error = out.error;
       out.is_by_sums = true;
-      out.independent = RowsOf(pair);
+      out.spread = SpreadOfLater(pair, out.error);
     } else if (!is_explained) {
       out = ExplainedError();
     }
@@ -259,8 +280,6 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
     const auto past = past_.find({rank_, NameOfInput(event)});
     if (past != past_.end()) out.Merge(past->second);
   }
-  // Other ops mix the errors.
-  out.independent = 0;
   return out;
 }
 

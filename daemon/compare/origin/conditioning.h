@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/judge/error_shape.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/origin/call_tree.h"
@@ -33,6 +34,9 @@ inline constexpr size_t kTrainedOpsMax = 65536;
 
 // Maximum number of ops with recorded weights that are known.
 inline constexpr size_t kWeighedOpsMax = 65536;
+
+// See Conditioning.
+inline constexpr double kSpreadGrowthMax = 2;
 
 // Larger errors are never explained.
 inline constexpr double kExplainedMax = 0.5;
@@ -70,8 +74,11 @@ inline constexpr double kSingleErrorMax = 10;
 // In all of these cases, the norm and the mean of the tensor must agree as well
 // as those of tensors with independent rounding errors. Where one direction or
 // one number dominates the errors of a row or a position, as in a product whose
-// sums cancel, there is one independent error per row or position. This applies
-// to the op itself, not to tensors that are computed from it.
+// sums cancel, there is one independent error per row or position. Tensors that
+// are computed from the result of such an op inherit these errors: relative to
+// the error, their norm and mean may change kSpreadGrowthMax times as much as
+// those of the result have. Errors by row sums need not have this form, because
+// all of them is predicted.
 //
 // The condition number of a linear layer whose weights were not recorded is
 // unknown. Its errors can show that it is ill-conditioned: see row_sums.h,
@@ -111,24 +118,25 @@ class Conditioning {
   void Add(std::optional<double> error, DType computed_in);
 
   // Returns the reason why the next pair passes although it violates `bounds`,
-  // the predicate of the default policy; nullopt if there is none.
-  std::optional<std::string> Explain(const RowMetrics& metrics,
-                                     const predicate::Predicate& bounds,
-                                     DType computed_in);
+  // the predicate of the default policy; nullopt if there is none. `shape` is
+  // that of the error if this is not the whole error of the pair.
+  std::optional<std::string> Explain(
+      const RowMetrics& metrics, const predicate::Predicate& bounds,
+      DType computed_in, std::optional<ErrorShape> shape = std::nullopt);
 
-  // Returns the pair with the only floating-point input of an op, if it differs
-  // and passes and the next pair is the output of the op, as that of a linear
+  // Returns the pair with the only floating-point input of an op that differs,
+  // if it passes and the next pair is the output of the op, as that of a linear
   // layer; otherwise nullopt. Also returns nullopt if weights of the op were
   // recorded, or if it is a kind of op whose condition number is known. Must be
   // called after Explain. Also returns nullopt if Explain has returned a
-  // reason, unless that is an error that ExplainBySums has explained: other
-  // layers may then have such errors, too.
+  // reason, unless that is an error that ExplainBySums has explained, because
+  // other layers may then have such errors, too, or a product that cancels,
+  // whose later tokens may have too few rows for a bound of their own.
   std::optional<size_t> InputOfNext() const;
+
   // Explains the error of the next pair by the sums of the rows of that input.
   // `rest` are the metrics of its other errors, which are within the bounds or
-  // explained.
-  // Returns the reason; nullopt if the error is too large, or if its norm or
-  // mean is not that of rounding errors.
+  // explained. Returns the reason; nullopt if the error is too large.
   std::optional<std::string> ExplainBySums(const RowMetrics& metrics,
                                            const RowMetrics& rest);
 
@@ -142,8 +150,10 @@ class Conditioning {
     double error = 0;
     double root_error = 0;           // The error of the root's result.
     int32_t root = CallTree::kNone;  // The event of that result, or kPast.
-    int64_t independent = 0;         // See ErrorBound.
-    bool is_by_sums = false;         // ExplainBySums has explained the root.
+    // The change of the norm or mean of tensors with this error, relative to
+    // the error.
+    double spread = 0;
+    bool is_by_sums = false;  // ExplainBySums has explained the root.
 
     void Merge(const ExplainedError& other) {
       if (other.error > error) *this = other;
