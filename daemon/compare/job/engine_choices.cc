@@ -187,15 +187,17 @@ absl::Status ComparisonEngine::JudgeSelection(const TensorGroup& group,
         {*golden_, *target_}, observer_);
     if (absl::IsCancelled(outcome.status())) return outcome.status();
     if (!outcome.ok() || !outcome->is_selection) return absl::OkStatus();
-    if (outcome->unexplained_count > 0 || outcome->other_count == 0) continue;
+    const bool has_others = outcome->other_count > 0;
+    const uint64_t count =
+        has_others ? outcome->other_count : outcome->moved_count;
+    if (outcome->unexplained_count > 0 || count == 0) continue;
     if (!origins_.HasPassed(scores)) return absl::OkStatus();
     origins_.SetChoice(OriginFinder::Choice::kSelection, scores,
                        /*is_flip=*/column.has_value());
     row.set_reason(fmt::format(
-        "{}; {} row{} of {} selected in one run only, where the scores, {}, "
-        "are nearly equal",
-        row.reason(), outcome->other_count,
-        outcome->other_count == 1 ? "" : "s", NameOf(group.pairs[from]),
+        "{}; {} row{} of {} {}, where the scores, {}, are nearly equal",
+        row.reason(), count, count == 1 ? "" : "s", NameOf(group.pairs[from]),
+        has_others ? "selected in one run only" : "selected in another order",
         NameOf(group.pairs[scores])));
     return absl::OkStatus();
   }

@@ -20,9 +20,12 @@ inline constexpr uint64_t kSelectedBytesMax = uint64_t{64} << 20;
 struct SelectionOutcome {
   // True if the rows of each run are rows of the tensor, bit for bit.
   bool is_selection = false;
-  // Rows that only one run has selected, and how many of these are not
-  // explained by scores that are nearly equal.
+  // Rows that only one run has selected.
   uint64_t other_count = 0;
+  // Rows that both have selected and that are at another place among these.
+  uint64_t moved_count = 0;
+  // The rows among these that are not explained by scores that are nearly
+  // equal.
   uint64_t unexplained_count = 0;
 };
 
@@ -37,7 +40,10 @@ struct SelectionOutcome {
 // by at most twice the largest difference between the scores of the row in both
 // runs. Without a column, any two neighboring scores of the row are sufficient,
 // which is weak evidence: among many scores, some are always close. A row with
-// equal scores in both runs is not explained.
+// equal scores in both runs is not explained. Routers often select the rows
+// that prefer an expert before those for which it is the second choice, so
+// nearly equal scores can also change the order. All other rows must keep
+// theirs.
 //
 // Errors: FAILED_PRECONDITION if a tensor is too large or has a type that
 // scores do not have; otherwise as for ReadChoices.

@@ -15,6 +15,8 @@ namespace {
 constexpr ptrdiff_t kTiesMax = 8;
 // Scores with fewer different values order nothing.
 constexpr size_t kScoresMin = 2;
+// Fewer bits of choices are in order by chance.
+constexpr double kGoldenBitsMin = 1;
 // Scores with fewer different values are a mask.
 constexpr size_t kValuesMin = 3;
 
@@ -123,7 +125,15 @@ void ChoiceJudge::Add(const ChoiceRow& row) {
   AddValues(row.golden_scores, values_.golden);
   AddValues(row.target_scores, values_.target);
   AddTo(row, 1, descending_);
-  if (row.golden.size() < 2) ascending_.is_of_golden = false;
+  for (size_t i = 0; i < row.golden.size() && i < row.golden_scores.size();
+       ++i) {
+    golden_bits_ +=
+        std::log2(static_cast<double>(row.golden_scores.size() - i));
+  }
+  if (row.golden.size() < 2) {
+    has_one_ = true;
+    ascending_.is_of_golden = false;
+  }
   AddTo(row, -1, ascending_);
 }
 
@@ -131,8 +141,10 @@ ChoiceOutcome ChoiceJudge::Finish() const {
   ChoiceOutcome out;
   const Order& order = descending_.is_of_golden ? descending_ : ascending_;
   // If all scores are equal, every choice is in order.
-  out.is_of_other_scores =
-      !order.is_of_golden || values_.golden.size() < kScoresMin;
+  // One bit of several choices selects between both orders.
+  const double bits = golden_bits_ - (has_one_ ? 0 : 1);
+  out.is_of_other_scores = !order.is_of_golden || bits < kGoldenBitsMin ||
+                           values_.golden.size() < kScoresMin;
   if (out.is_of_other_scores) return out;
   out.flipped_count = order.flipped_count;
   out.unexplained_count = order.unexplained_count;

@@ -49,6 +49,8 @@ struct ChoiceOutcome {
 // - A choice between equal scores is explained only if few scores of the row
 //   have that value and both tensors have enough different values. Otherwise
 //   the scores are a mask or zeros.
+// - The scores are those of the golden run only if its choices show it. One row
+//   with both of two scores is always in one of the two orders.
 //
 // Thread-compatible.
 class ChoiceJudge {
@@ -73,6 +75,10 @@ class ChoiceJudge {
 
   void AddTo(const ChoiceRow& row, double sign, Order& order) const;
 
+  // The number of bits that the golden choices have if they are in order by
+  // chance.
+  double golden_bits_ = 0;
+  bool has_one_ = false;  // Some row has one choice, so the order is known.
   Order descending_;
   Order ascending_;
   Values values_;

@@ -30,6 +30,20 @@ TEST(ChoicesTest, EachRunThatChoseByItsScoresExplainsTheOther) {
   EXPECT_EQ(OutcomeOf({0}, {1}, {1, 0.99, 0}, {0.98, 0.99, 0}), Flipped(1));
 }
 
+// One row of both of two scores is in descending or in ascending order.
+TEST(ChoicesTest, ChoicesThatAreAlwaysInOrderShowNoScores) {
+  EXPECT_EQ(OutcomeOf({1, 0}, {0, 1}, {1, 2}, {1, 2}), kOther);
+  EXPECT_EQ(OutcomeOf({1, 0}, {0, 1}, {1, 2, 0}, {1, 2, 0}), Unexplained(2));
+  ChoiceJudge judge;
+  const std::vector<int64_t> golden = {1, 0};
+  const std::vector<int64_t> target = {0, 1};
+  const std::vector<double> scores = {1, 2};
+  for (int row = 0; row < 2; ++row) {
+    judge.Add({golden, target, scores, scores});
+  }
+  EXPECT_EQ(judge.Finish(), Unexplained(4));
+}
+
 TEST(ChoicesTest, NothingIsNearEnough) {
   EXPECT_EQ(OutcomeOf({0}, {2}, {1, 0.99, 0}, {0.98, 0.99, 0}), Unexplained(1));
   // The target's choice is the second best by its own scores, with a tiny gap.

@@ -544,6 +544,43 @@ TEST_P(MakersTest, RowsSelectedByNearScoresAreNotDecided) {
   }
 }
 
+// An expert receives the rows that prefer it before those for which it is the
+// second choice.
+TEST_P(MakersTest, RowsInAnOrderByNearScoresAreNotDecided) {
+  for (const bool is_near : {true, false}) {
+    const std::string name = is_near ? " near" : " far";
+    RunRecorder golden(store_, "g" + name);
+    RunRecorder target(store_, "t" + name);
+    plan_.golden_run = "g" + name;
+    plan_.target_run = "t" + name;
+    for (const bool is_target : {false, true}) {
+      RunRecorder& run = is_target ? target : golden;
+      const float noise = is_target ? 1e-5F : 0;
+      const std::vector<float> rows = {1, 2, 3, 4, 5 + noise, 6};
+      run.Record(Of("block", Io::kInput, "0", {2, 3}, rows));
+      run.Record(Of("block.gate", Io::kInput, "0", {2, 3}, rows));
+      const float second = is_near ? 1.000005F : 3;
+      run.Record(Of("block.gate", Io::kOutput, "0", {2, 2},
+                    {2, 1, 1 + noise, second}));
+      run.Record(Of("block.experts.0", Io::kInput, "0", {2, 3},
+                    is_target ? rows : std::vector<float>{4, 5, 6, 1, 2, 3}));
+    }
+    const v1::Comparison comparison = Compare();
+    if (is_near) {
+      EXPECT_TRUE(comparison.makers().empty());
+      EXPECT_EQ(rows_[3].verdict(), v1::SKIPPED);
+      EXPECT_THAT(
+          rows_[3].reason(),
+          HasSubstr(
+              "; 2 rows of block input/0 selected in another order, where "
+              "the scores, block.gate output/0, are nearly equal"));
+    } else {
+      EXPECT_EQ(rows_[3].verdict(), v1::FAIL);
+      EXPECT_THAT(OpsOf(comparison), ElementsAre("OWN_CODE block"));
+    }
+  }
+}
+
 // Among many scores, some are always close.
 TEST_P(MakersTest, OnlyTheScoreOfTheExpertItselfExplainsItsRows) {
   for (const bool is_target : {false, true}) {
