@@ -243,6 +243,7 @@ MODULES: dict[str, Module] = {
         ),
         COMMON,
     ),
+    "daemon/upkeep": Module((*PROTOS, *STORAGE_FACE, LOG), COMMON),
     "daemon/archive": Module(
         (
             *PROTOS,
@@ -384,6 +385,7 @@ MODULES: dict[str, Module] = {
             "daemon/config",
             "daemon/metrics",
             "daemon/ingest",
+            "daemon/upkeep",
             "daemon/shm",
             "daemon/remote",
             "daemon/peers",
