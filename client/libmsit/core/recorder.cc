@@ -98,8 +98,7 @@ Status Recorder::RecordAt(capture::Level level, const TensorView& tensor,
     return {MSIT_ERROR_TOO_LARGE,
             "the client does not have enough memory to reserve for the tensor"};
   }
-  Plan plan;
-  status = MakePlan(level, tensor, token, tensor_bytes, plan);
+  const Plan plan = MakePlan(level, tensor, token, tensor_bytes, &status);
   if (!status.ok()) return status;
   std::string value;
   std::string stack;
@@ -121,31 +120,39 @@ Status Recorder::RecordAt(capture::Level level, const TensorView& tensor,
   return status;
 }
 
-Status Recorder::MakePlan(capture::Level level, const TensorView& tensor,
-                          int64_t token, uint64_t tensor_bytes, Plan& plan) {
-  plan = FindOriginal(level, tensor, token);
+Recorder::Plan Recorder::MakePlan(capture::Level level,
+                                  const TensorView& tensor, int64_t token,
+                                  uint64_t tensor_bytes, Status* status) {
+  Plan plan = FindOriginal(level, tensor, token);
+  plan.call = tensor.call;
   const bool needs_original = tensor.data == nullptr &&
                               tensor.source == nullptr && !tensor.comes_later &&
                               tensor_bytes != 0;
-  if (needs_original && !plan.original) return UnknownIdentity();
-  int32_t call = tensor.call;
-  if (call == MSIT_CALL_AUTO) {
+  if (needs_original && !plan.original) {
+    *status = UnknownIdentity();
+    return plan;
+  }
+  if (plan.call == MSIT_CALL_AUTO) {
     const std::optional<int32_t> next = NumberCall(tensor, token);
     if (!next) {
       chunks_.ledger().Drop();
       sender_.WakeInTime();
-      return {MSIT_ERROR_NO_MEMORY, "too many ops in one token"};
+      *status = {MSIT_ERROR_NO_MEMORY, "too many ops in one token"};
+      return plan;
     }
-    call = *next;
+    plan.call = *next;
   }
   // If the calls of an op are numbered in both ways, a record may have the same
   // call number as its original. Daemons reject an alias of itself.
-  if (plan.original && IsSameRecord(*plan.original, tensor, call)) {
-    if (needs_original) return UnknownIdentity();
-    plan = {.kept = TakeKeptLevel(level)};
+  if (plan.original && IsSameRecord(*plan.original, tensor, plan.call)) {
+    if (needs_original) {
+      *status = UnknownIdentity();
+      return plan;
+    }
+    plan.original.reset();
+    plan.kept = TakeKeptLevel(level);
   }
-  plan.call = call;
-  return {};
+  return plan;
 }
 
 Recorder::Plan Recorder::FindOriginal(capture::Level level,

@@ -129,12 +129,11 @@ class Recorder {
   // it release it temporarily.
 
   // Numbers the call of a record of `tensor_bytes` bytes that is requested at
-  // `level`, and plans how it is kept.
-  //
-  // Errors: UNKNOWN_IDENTITY if the record has no bytes and no original;
-  // NO_MEMORY.
-  Status MakePlan(capture::Level level, const TensorView& tensor, int64_t token,
-                  uint64_t tensor_bytes, Plan& plan);
+  // `level`, and plans how it is kept. Sets `*status` to UNKNOWN_IDENTITY if
+  // the record has no bytes and no original, and to NO_MEMORY if the call
+  // cannot be numbered.
+  Plan MakePlan(capture::Level level, const TensorView& tensor, int64_t token,
+                uint64_t tensor_bytes, Status* status);
   // Returns how the record is kept, without its call.
   Plan FindOriginal(capture::Level level, const TensorView& tensor,
                     int64_t token);
