@@ -166,7 +166,7 @@ absl::Status LogReplay::AddGoneFrame(uint64_t segment, RunId run) {
 
 absl::Status LogReplay::Commit() {
   if (frames_.empty()) return absl::OkStatus();
-  std::vector<IndexedFrame> frames;
+  std::vector<LogFrame> frames;
   for (size_t i = 0; i < frames_.size(); ++i) {
     frames.push_back({&frames_[i].chunk, runs_[i].id, !runs_[i].sealed});
   }

@@ -434,15 +434,16 @@ absl::Status ArchiveJobs::GiveUp(ArchiveJob& job,
         return Report(job, job.record_count, job.record_total);
       }));
   // Retention gives up everything with a limit of one byte.
-  return world_.pipeline.ChangeRun(job.run, job.caller, [&]() -> absl::Status {
-    MSITD_RETURN_IF_ERROR(CheckIsSame(job));
-    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
-                           world_.runs.GetRun(job.run));
-    storage::RunRetention retention = run.retention;
-    retention.pinned = false;
-    retention.limits.bytes_max = 1;
-    return world_.runs.SetRetention(job.run, retention).status();
-  });
+  return world_.pipeline.runs().ChangeRun(
+      job.run, job.caller, [&]() -> absl::Status {
+        MSITD_RETURN_IF_ERROR(CheckIsSame(job));
+        MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
+                               world_.runs.GetRun(job.run));
+        storage::RunRetention retention = run.retention;
+        retention.pinned = false;
+        retention.limits.bytes_max = 1;
+        return world_.runs.SetRetention(job.run, retention).status();
+      });
 }
 
 absl::Status ArchiveJobs::DoPrune(ArchiveJob& job) {

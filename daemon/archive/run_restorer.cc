@@ -74,7 +74,9 @@ class Restorer {
               .SetCapturePolicy(request_.run, manifest_.run.capture_policy)
               .status());
     }
-    return request_.pipeline.SealRun(request_.run, access::Daemon()).status();
+    return request_.pipeline.runs()
+        .SealRun(request_.run, access::Daemon())
+        .status();
   }
 
   // Reads both runs and returns their differences.
@@ -379,7 +381,7 @@ absl::StatusOr<std::vector<std::string>> Restorer::Compare() {
 absl::Status RemoveRest(const RestoreRequest& request) {
   const auto there = request.runs.GetRun(request.run);
   if (!there.ok() || !there->spec.restoring) return absl::OkStatus();
-  return request.pipeline.DeleteRun(request.run, request.caller);
+  return request.pipeline.runs().DeleteRun(request.run, request.caller);
 }
 
 }  // namespace
@@ -394,7 +396,7 @@ void RemoveBrokenRestores(storage::Runs& runs,
     after = found->back().spec.name;
     for (const storage::RunInfo& run : *found) {
       if (!run.spec.restoring) continue;
-      const absl::Status status = pipeline.DeleteRun(run.spec.name);
+      const absl::Status status = pipeline.runs().DeleteRun(run.spec.name);
       log::Get("archive")->warn(
           "removed run={} reason='the daemon ended while it restored it'{}",
           run.spec.name,
@@ -431,7 +433,7 @@ absl::StatusOr<RestoredRun> RestoreRun(const RestoreRequest& request,
   }
   if (!restorer.CheckIsThere().ok()) return status;
   const absl::Status deleted =
-      request.pipeline.DeleteRun(request.run, access::Daemon());
+      request.pipeline.runs().DeleteRun(request.run, access::Daemon());
   if (!deleted.ok()) {
     return Annotate(status, fmt::format("run '{}' stays, half restored, until "
                                         "the daemon starts again",

@@ -1,31 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
-#include "daemon/ingest/ingest_pipeline.h"
+#include "absl/base/thread_annotations.h"
+#include "protos/status/mutex.h"
 
 namespace msitd::ingest {
 
+// The runs that a thread opens, seals, deletes or changes now. Thread-safe.
+class HeldRuns {
+ public:
+  // Waits until no other thread holds the run.
+  void Acquire(const std::string& run) ABSL_LOCKS_EXCLUDED(mu_);
+  void Release(const std::string& run) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  Mutex mu_;
+  CondVar free_;  // A run is no longer held.
+  std::set<std::string, std::less<>> runs_ ABSL_GUARDED_BY(mu_);
+};
+
+// Holds a run, so that no stream can join it while it is sealed, for example.
 // A thread that holds two runs must acquire the run with the shorter name
 // first, which prevents deadlocks.
-class IngestPipeline::RunHold {
+class RunHold {
  public:
-  RunHold(IngestPipeline& pipeline, std::string_view run);
-  ~RunHold();
+  RunHold(HeldRuns& held, std::string_view run) : held_(held), run_(run) {
+    held_.Acquire(run_);
+  }
+  ~RunHold() { held_.Release(run_); }
   RunHold(const RunHold&) = delete;
   RunHold& operator=(const RunHold&) = delete;
 
  private:
-  IngestPipeline& pipeline_;
+  HeldRuns& held_;
   const std::string run_;
 };
-
-absl::Status NotServing();
-// Returns an error with the reason RUN_SEALED. `what` describes what happened
-// to the run, such as "was sealed".
-absl::Status RunSealed(std::string_view run, std::string_view what);
 
 }  // namespace msitd::ingest

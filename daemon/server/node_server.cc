@@ -76,10 +76,10 @@ access::AccessOptions ToAccessOptions(const config::DaemonConfig& config) {
   return out;
 }
 
-ingest::RetentionLoop::Options ToRetentionOptions(
+upkeep::RetentionLoop::Options ToRetentionOptions(
     const config::DaemonConfig& config) {
   constexpr int64_t kNsPerSecond = 1'000'000'000;
-  ingest::RetentionLoop::Options out;
+  upkeep::RetentionLoop::Options out;
   storage::RetentionPolicy& policy = out.policy;
   policy.disk_bytes_max = static_cast<uint64_t>(config.retain_disk_bytes);
   policy.disk_free_min = static_cast<uint64_t>(config.retain_disk_free_bytes);
@@ -92,9 +92,9 @@ ingest::RetentionLoop::Options ToRetentionOptions(
   return out;
 }
 
-ingest::VerifyLoop::Options ToVerifyOptions(
+upkeep::VerifyLoop::Options ToVerifyOptions(
     const config::DaemonConfig& config) {
-  ingest::VerifyLoop::Options out;
+  upkeep::VerifyLoop::Options out;
   out.bytes_per_s = static_cast<uint64_t>(config.verify_bytes_per_s);
   out.interval = std::chrono::seconds(config.verify_interval_s);
   return out;

@@ -16,9 +16,6 @@
 #include "daemon/config/daemon_config.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/ingest/ingest_pipeline.h"
-#include "daemon/ingest/retention_loop.h"
-#include "daemon/ingest/step_loop.h"
-#include "daemon/ingest/verify_loop.h"
 #include "daemon/metrics/metrics_server.h"
 #include "daemon/remote/ingest_service.h"
 #include "daemon/server/grpc_server.h"
@@ -35,6 +32,9 @@
 #include "daemon/service/run_service.h"
 #include "daemon/service/tensor_service.h"
 #include "daemon/shm/ingest_server.h"
+#include "daemon/upkeep/retention_loop.h"
+#include "daemon/upkeep/step_loop.h"
+#include "daemon/upkeep/verify_loop.h"
 #include "storage/store.h"
 
 namespace msitd::server {
@@ -121,11 +121,11 @@ class NodeServer {
   service::TaskPool reduction_tasks_;
   ingest::BufferPool buffers_;
   ingest::IngestPipeline pipeline_;
-  ingest::RetentionLoop retention_;
-  ingest::VerifyLoop verify_;
+  upkeep::RetentionLoop retention_;
+  upkeep::VerifyLoop verify_;
   std::unique_ptr<storage::ArchivePlaces> archive_places_;
   std::unique_ptr<compare::BoundedComparisons> stored_comparisons_;
-  ingest::StepLoop comparison_age_;
+  upkeep::StepLoop comparison_age_;
   archive::ArchiveJobs archive_jobs_;
   // The runs of the store and of the sources that the configuration allows.
   std::unique_ptr<storage::RunReaders> run_sources_;

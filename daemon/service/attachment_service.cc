@@ -258,7 +258,7 @@ grpc::ServerUnaryReactor* AttachmentServiceImpl::DeleteAttachment(
     const v1::DeleteAttachmentRequest* request, google::protobuf::Empty*) {
   return UnaryCall::Start(
       pools_.control, *context, [=, this](const Call& call) {
-        return pipeline_.ChangeRun(request->run(), call.caller(), [&] {
+        return pipeline_.runs().ChangeRun(request->run(), call.caller(), [&] {
           return attachments_.DeleteAttachment(request->run(), request->name());
         });
       });

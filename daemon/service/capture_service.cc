@@ -248,8 +248,8 @@ absl::Status CaptureServiceImpl::Set(const access::Caller& caller,
           ? std::optional(request.policy().first_token())
           : std::nullopt;
   MSITD_ASSIGN_OR_RETURN(
-      policy, pipeline_.SetCapturePolicy(request.run(), std::move(policy),
-                                         first_token, caller));
+      policy, pipeline_.runs().SetCapturePolicy(
+                  request.run(), std::move(policy), first_token, caller));
   ToProto(policy, response);
   return absl::OkStatus();
 }

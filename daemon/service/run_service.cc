@@ -177,7 +177,7 @@ absl::Status RunServiceImpl::SetRetention(
   const auto change = [&request](storage::RunRetention& retention) {
     return Apply(request.retention(), retention);
   };
-  return Answer(pipeline_.ChangeRetention(request.run(), caller, change),
+  return Answer(pipeline_.runs().ChangeRetention(request.run(), caller, change),
                 response);
 }
 
@@ -209,7 +209,8 @@ grpc::ServerUnaryReactor* RunServiceImpl::SealRun(
     grpc::CallbackServerContext* context, const v1::SealRunRequest* request,
     v1::Run* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
-    return Answer(pipeline_.SealRun(request->run(), call.caller()), *response);
+    return Answer(pipeline_.runs().SealRun(request->run(), call.caller()),
+                  *response);
   });
 }
 
@@ -225,7 +226,7 @@ grpc::ServerUnaryReactor* RunServiceImpl::DeleteRun(
     grpc::CallbackServerContext* context, const v1::DeleteRunRequest* request,
     google::protobuf::Empty*) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
-    return pipeline_.DeleteRun(request->run(), call.caller());
+    return pipeline_.runs().DeleteRun(request->run(), call.caller());
   });
 }
 

@@ -8,7 +8,7 @@
 
 #include "protos/status/status.h"
 #include "storage/index/db/live_copy.h"
-#include "storage/store_impl.h"
+#include "storage/store_files.h"
 
 namespace msitd::storage {
 

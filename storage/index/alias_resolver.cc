@@ -79,12 +79,12 @@ bool StampIfAlike(const Original& original, chunk::Chunk& chunk,
 class AliasResolver::Records {
  public:
   struct FoundRecord {
-    const Frame* frame = nullptr;
+    const LogFrame* frame = nullptr;
     const chunk::RecordDescriptor* record = nullptr;
     BytePlace place;
   };
 
-  void Add(const Frame& frame, const chunk::RecordDescriptor& record,
+  void Add(const LogFrame& frame, const chunk::RecordDescriptor& record,
            const BytePlace& place) {
     const chunk::Chunk& chunk = *frame.chunk;
     records_.try_emplace(
@@ -94,7 +94,7 @@ class AliasResolver::Records {
         FoundRecord{&frame, &record, place});
   }
 
-  const FoundRecord* Find(const Frame& frame,
+  const FoundRecord* Find(const LogFrame& frame,
                           const chunk::RecordDescriptor& alias,
                           const chunk::RecordExtra& extra) const {
     const chunk::Chunk& chunk = *frame.chunk;
@@ -119,7 +119,7 @@ absl::Status AliasResolver::Resolve() {
     return absl::OkStatus();
   }
   Records records;
-  for (const Frame& frame : frames_) {
+  for (const LogFrame& frame : frames_) {
     chunk::Chunk& chunk = *frame.chunk;
     const chunk::ChunkHeader& header = chunk.header();
     chunk::FramePayload payload(header);
@@ -141,7 +141,7 @@ absl::Status AliasResolver::Resolve() {
 }
 
 absl::Status AliasResolver::ResolveOne(const Records& records,
-                                       const Frame& frame,
+                                       const LogFrame& frame,
                                        const chunk::RecordExtra& extra,
                                        chunk::RecordDescriptor& alias) {
   Unresolve(alias);

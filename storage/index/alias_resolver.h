@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "protos/chunk/chunk.h"
 #include "storage/index/chunk_index.h"
+#include "storage/segment/log_frame.h"
 
 namespace msitd::storage {
 
@@ -18,14 +19,9 @@ namespace msitd::storage {
 // only by it. The frames must outlive it.
 class AliasResolver {
  public:
-  // A frame that is about to be written.
-  struct Frame {
-    chunk::Chunk* chunk = nullptr;
-    RunId run{};
-  };
-
-  AliasResolver(ChunkIndex& index, std::vector<Frame> frames)
-      : index_(index), frames_(std::move(frames)) {}
+  // `frames` are about to be written.
+  AliasResolver(ChunkIndex& index, std::span<const LogFrame> frames)
+      : index_(index), frames_(frames) {}
 
   // Stamps the summary, the hash and the location of the bytes of all aliases.
   // Originals are searched among earlier records of the frames, which have been
@@ -46,7 +42,7 @@ class AliasResolver {
   };
   class Records;
 
-  absl::Status ResolveOne(const Records& records, const Frame& frame,
+  absl::Status ResolveOne(const Records& records, const LogFrame& frame,
                           const chunk::RecordExtra& extra,
                           chunk::RecordDescriptor& alias);
   // Searches the index for the original.
@@ -55,7 +51,7 @@ class AliasResolver {
                           chunk::RecordDescriptor& alias);
 
   ChunkIndex& index_;
-  const std::vector<Frame> frames_;
+  const std::span<const LogFrame> frames_;
   // Aliases of records with samples in these frames.
   std::vector<Lent> lent_;
 };

@@ -28,7 +28,7 @@ namespace {
 // arrival.
 struct Pending {
   EncodedKey key;
-  const IndexedFrame* frame;
+  const LogFrame* frame;
   const chunk::RecordDescriptor* record;
   // Location of the record, or of its sample, in the frame's payload.
   chunk::FramePayload::RecordBytes place;
@@ -41,7 +41,7 @@ struct Pending {
 
 // An alias without an original, and its frame.
 struct Dangling {
-  const IndexedFrame* frame;
+  const LogFrame* frame;
   bool is_first_part;
 };
 
@@ -58,7 +58,7 @@ absl::Status NumberExtra(const chunk::RecordExtra& extra, ChunkNames& ids,
   return absl::OkStatus();
 }
 
-absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
+absl::Status AppendRecordsOf(const LogFrame& frame, NewNames& names,
                              std::vector<Pending>& out,
                              std::vector<Dangling>& dangling) {
   const chunk::Chunk& chunk = *frame.chunk;
@@ -156,7 +156,7 @@ void FillValue(const Pending& pending, IndexValue& out) {
 class Batch {
  public:
   Batch(IndexDb& db, RunTable& runs, LastKeys& last_keys,
-        const IndexedFrame* first_frame, std::vector<Pending> pending)
+        const LogFrame* first_frame, std::vector<Pending> pending)
       : first_frame_(first_frame),
         db_(db),
         runs_(runs),
@@ -234,7 +234,7 @@ class Batch {
   // `is_new_conflict`: no part of the tensor was counted as a conflict before.
   void CountRepeat(const Pending& pending, bool is_equal, bool is_new_conflict);
 
-  const IndexedFrame* const first_frame_;
+  const LogFrame* const first_frame_;
   IndexDb& db_;
   RunTable& runs_;
   LastKeys& last_keys_;
@@ -253,7 +253,7 @@ class Batch {
   std::map<StreamKey, StreamRepeats> repeats_;
 
   // The totals of the frame that was counted last.
-  const IndexedFrame* totals_frame_ = nullptr;
+  const LogFrame* totals_frame_ = nullptr;
   Totals totals_;
   // True if the first part of the current group's tensor exists.
   bool has_first_part_ = false;
@@ -429,7 +429,7 @@ void Batch::CountRepeat(const Pending& pending, bool is_equal,
 }
 
 void Batch::CountDangling(const Dangling& dangling) {
-  const IndexedFrame& frame = *dangling.frame;
+  const LogFrame& frame = *dangling.frame;
   ++outcome_.dangling_count;
   const auto run = static_cast<uint64_t>(frame.run);
   ++added_[run].dangling_count;
@@ -521,12 +521,12 @@ FrameIndexer::Prepared::Prepared(Prepared&&) noexcept = default;
 FrameIndexer::Prepared::~Prepared() = default;
 
 absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
-    std::span<const IndexedFrame> frames, const LogPosition& position) {
+    std::span<const LogFrame> frames, const LogPosition& position) {
   NewNames names(names_);
   std::vector<Pending> pending;
   std::vector<Dangling> dangling;
   std::map<StreamKey, uint64_t> chunk_counts;
-  for (const IndexedFrame& frame : frames) {
+  for (const LogFrame& frame : frames) {
     MSITD_RETURN_IF_ERROR(AppendRecordsOf(frame, names, pending, dangling));
     if (!frame.keep_stream) continue;
     uint64_t& count = chunk_counts[StreamOf(*frame.chunk, frame.run)];

@@ -19,16 +19,9 @@
 #include "storage/index/table/run_table.h"
 #include "storage/index/table/segment_table.h"
 #include "storage/index/table/stream_table.h"
+#include "storage/segment/log_frame.h"
 
 namespace msitd::storage {
-
-// A stamped frame, which must be durable when Commit is called.
-struct IndexedFrame {
-  const chunk::Chunk* chunk = nullptr;
-  RunId run{};
-  // False for a sealed run, whose streams are no longer kept.
-  bool keep_stream = true;
-};
 
 struct IndexOutcome {
   uint64_t record_count = 0;  // Number of added records, without duplicates and
@@ -86,10 +79,10 @@ class FrameIndexer {
 
   // Does all work that is possible before the frames are durable. All fields of
   // the frames must be stamped, except for their checksums, which may be
-  // stamped concurrently. `frames`, in the order of writing, must outlive the
-  // result. `position` is the end of the log after the last frame. Changes only
-  // cached state of the index.
-  absl::StatusOr<Prepared> Prepare(std::span<const IndexedFrame> frames,
+  // stamped concurrently. Does not change the chunks. `frames`, in the order of
+  // writing, must outlive the result. `position` is the end of the log after
+  // the last frame. Changes only cached state of the index.
+  absl::StatusOr<Prepared> Prepare(std::span<const LogFrame> frames,
                                    const LogPosition& position);
 
   // Adds the frames, which must be durable now, to the index. Nothing else may

@@ -21,7 +21,7 @@
 #include "storage/rebuild/index_swap.h"
 #include "storage/rebuild/log_survey.h"
 #include "storage/rebuild/run_choice.h"
-#include "storage/store_impl.h"
+#include "storage/store_files.h"
 
 namespace msitd::storage {
 namespace {

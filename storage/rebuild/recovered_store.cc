@@ -19,7 +19,7 @@
 #include "storage/read/stored_run_readers.h"
 #include "storage/segment/segment_reader.h"
 #include "storage/segment/segment_set.h"
-#include "storage/store_impl.h"
+#include "storage/store_files.h"
 #include "storage/upkeep/segment_watch.h"
 
 namespace msitd::storage {

@@ -86,11 +86,12 @@ void SegmentWriter::Place(chunk::Chunk& chunk, const FrameStamp& stamp) {
   placed_bytes_ += chunk.frame_bytes();
 }
 
-absl::Status SegmentWriter::Write(std::span<chunk::Chunk* const> chunks,
+absl::Status SegmentWriter::Write(std::span<const LogFrame> frames,
                                   Stamp stamp) {
   if (!status_.ok()) return status_;
   uint64_t end = written_bytes_;
-  for (chunk::Chunk* chunk : chunks) {
+  for (const LogFrame& frame : frames) {
+    chunk::Chunk* const chunk = frame.chunk;
     MSITD_CHECK(chunk->header().frame_offset == end);
     pieces_.push_back(chunk->head());
     pieces_.push_back(PayloadToKeep(*chunk));

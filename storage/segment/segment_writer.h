@@ -14,6 +14,7 @@
 #include "protos/chunk/chunk.h"
 #include "protos/os/aligned_buffer.h"
 #include "storage/env/env.h"
+#include "storage/segment/log_frame.h"
 #include "storage/segment/segment_format.h"
 
 namespace msitd::storage {
@@ -47,13 +48,13 @@ class SegmentWriter {
   // frame that was placed last.
   void Place(chunk::Chunk& chunk, const FrameStamp& stamp);
 
-  // Stamps the checksums of `chunks` and writes them. They must have been
+  // Stamps the checksums of `frames` and writes them. They must have been
   // placed in this order, directly after the written frames. Payloads that are
   // stored completely are not copied; samples are gathered and their hashes
   // stamped first. `stamp` is called after that, before the checksum is
   // stamped.
   using Stamp = absl::FunctionRef<void(chunk::Chunk& chunk)>;
-  absl::Status Write(std::span<chunk::Chunk* const> chunks, Stamp stamp);
+  absl::Status Write(std::span<const LogFrame> frames, Stamp stamp);
 
   // Makes all written frames durable.
   absl::Status Sync();

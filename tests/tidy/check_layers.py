@@ -25,8 +25,10 @@ COMPUTE_PARTS = ("protos/compute/number", "protos/compute/kernel")
 STORAGE_FACE = ("storage/face", "storage/run_ranks.h")
 STORE = ("storage/store.h", "storage/env/env.h", "storage/run_sources.h")
 
-# The only part of segments that the index includes: their names.
+# The only parts of segments that the index includes: their names, and the frames
+# that are written to them.
 SEGMENT_ID = "storage/segment/segment_id.h"
+LOG_FRAME = "storage/segment/log_frame.h"
 
 # The folders of the index, from the bottom up.
 INDEX = (
@@ -141,7 +143,8 @@ MODULES: dict[str, Module] = {
         (*PROTOS, "storage/face", SEGMENT_ID, *INDEX[:3]), (*COMMON, "rocksdb")
     ),
     "storage/index": Module(
-        (*PROTOS, "storage/face", SEGMENT_ID, *INDEX[:4]), (*COMMON, "rocksdb")
+        (*PROTOS, "storage/face", SEGMENT_ID, LOG_FRAME, *INDEX[:4]),
+        (*COMMON, "rocksdb"),
     ),
     "storage/read": Module(
         (*PROTOS, "storage/face", "storage/segment", "storage/index"), COMMON
@@ -240,6 +243,7 @@ MODULES: dict[str, Module] = {
         ),
         COMMON,
     ),
+    "daemon/upkeep": Module((*PROTOS, *STORAGE_FACE, LOG), COMMON),
     "daemon/archive": Module(
         (
             *PROTOS,
@@ -381,6 +385,7 @@ MODULES: dict[str, Module] = {
             "daemon/config",
             "daemon/metrics",
             "daemon/ingest",
+            "daemon/upkeep",
             "daemon/shm",
             "daemon/remote",
             "daemon/peers",

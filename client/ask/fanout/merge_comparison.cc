@@ -15,6 +15,7 @@
 #include "client/ask/fanout/merge.h"
 #include "client/ask/text/maker_text.h"
 #include "msitd/v1/merge_rule.pb.h"
+#include "protos/base/finding_limits.h"
 #include "protos/base/rank_set_message.h"
 
 namespace msitd::ask {
@@ -23,13 +24,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// The limit of a single daemon.
-constexpr int kFindingsMax = 8;
-constexpr int kMakersMax = 5;
-constexpr int kAlikeRanksMax = 64;
+// Maximum number of texts that a merged list has.
 constexpr int kTextsMax = 64;
-constexpr int kSilentRanksMax = 16;
-constexpr int kTolerancesMax = 256;
 
 auto PlaceOf(const v1::ComparisonRow& row) {
   return std::tuple(row.token(), row.sequence(), row.rank(), row.row());
@@ -115,7 +111,7 @@ void MergeFilterRanks(const std::vector<const v1::Comparison*>& parts,
 
 void AddSilentRanks(const v1::Comparison& from, v1::Comparison& to) {
   for (const v1::SilentRank& silent : from.silent_ranks()) {
-    if (to.silent_ranks_size() < kSilentRanksMax)
+    if (to.silent_ranks_size() < int{kSilentRanksMax})
       *to.add_silent_ranks() = silent;
   }
 }
@@ -288,12 +284,12 @@ void MergeDivergences(const std::vector<const v1::Comparison*>& parts,
   if (rows.empty()) return;
   *out.mutable_first_divergence() = rows.front();
   for (size_t i = 1; i < rows.size(); ++i) {
-    if (out.concurrent_divergences_size() >= kFindingsMax) break;
+    if (out.concurrent_divergences_size() >= kConcurrentMax) break;
     *out.add_concurrent_divergences() = rows[i];
   }
   for (const v1::Comparison* part : parts) {
     for (const v1::ComparisonRow& row : part->concurrent_divergences()) {
-      if (out.concurrent_divergences_size() >= kFindingsMax) break;
+      if (out.concurrent_divergences_size() >= kConcurrentMax) break;
       *out.add_concurrent_divergences() = row;
     }
   }
@@ -323,7 +319,7 @@ void MergeTolerances(const v1::Comparison& from, v1::Comparison& to) {
                        return BoundOf(there) == BoundOf(added);
                      });
     if (found == to.mutable_required_tolerances()->end()) {
-      if (to.required_tolerances_size() < kTolerancesMax) {
+      if (to.required_tolerances_size() < int{kRequiredTolerancesMax}) {
         *to.add_required_tolerances() = added;
       }
       continue;

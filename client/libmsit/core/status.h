@@ -24,6 +24,8 @@ inline Status InvalidArgument(std::string message) {
   return {MSIT_ERROR_INVALID_ARGUMENT, std::move(message)};
 }
 
+inline Status Closed() { return {MSIT_ERROR_CLOSED, "the client is closed"}; }
+
 inline Status Interrupted() {
   return {MSIT_ERROR_INTERRUPTED, "the host process ended the wait"};
 }

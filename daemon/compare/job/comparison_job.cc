@@ -47,19 +47,19 @@ ComparisonJob::ComparisonJob(storage::RunReaders& readers,
                              storage::Attachments& attachments, uint64_t id,
                              v1::Comparison comparison, ComparisonPlan plan)
     : readers_(readers),
-      store_(store),
       attachments_(attachments),
       id_(id),
       plan_(std::move(plan)),
       working_(comparison),
-      shown_(std::move(comparison)) {}
+      writer_(store, id),
+      published_(std::move(comparison)) {}
 
 bool ComparisonJob::Run() {
   absl::Status status;
   if (!engine_.has_value()) {
     working_.set_state(v1::Comparison::RUNNING);
     status = StoreDocument();
-    if (status.ok()) Show(false);
+    if (status.ok()) published_.Show(working_, /*ended=*/false);
     if (status.ok()) status = TakeMapping();
     if (status.ok()) status = TakeBackwardOrder();
     ComparisonObserver& self = *this;
@@ -109,84 +109,16 @@ void ComparisonJob::Stop(StopCause cause) {
   stop_cause_.compare_exchange_strong(none, cause, std::memory_order_relaxed);
 }
 
-void ComparisonJob::AddReader() {
-  MutexLock lock(mu_);
-  ++reader_count_;
-}
-
-void ComparisonJob::RemoveReader() {
-  MutexLock lock(mu_);
-  --reader_count_;
-  read_time_ = Clock::now();
-}
-
-void ComparisonJob::NoteRead() {
-  MutexLock lock(mu_);
-  read_time_ = Clock::now();
-}
-
 bool ComparisonJob::IsForsaken(std::chrono::milliseconds grace) {
   if (!plan_.follow || plan_.detach) return false;
-  MutexLock lock(mu_);
-  return reader_count_ == 0 && Clock::now() - read_time_ >= grace;
+  return published_.IsUnreadFor(grace);
 }
 
 absl::Status ComparisonJob::Erase() {
   Stop(StopCause::kUser);
-  absl::Status status;
-  {
-    MutexLock lock(write_mu_);
-    if (!erased_) status = store_.DeleteComparison(id_);
-    erased_ = erased_ || status.ok();
-  }
-  Wake();
+  const absl::Status status = writer_.Erase();
+  published_.Wake();
   return status;
-}
-
-bool ComparisonJob::IsDeleted() {
-  MutexLock lock(mu_);
-  return is_deleted_;
-}
-
-void ComparisonJob::SetDeleted(bool deleted) {
-  MutexLock lock(mu_);
-  is_deleted_ = deleted;
-}
-
-ComparisonView ComparisonJob::View() {
-  MutexLock lock(mu_);
-  return {shown_, version_};
-}
-
-bool ComparisonJob::AwaitEnd(Clock::time_point deadline) {
-  MutexLock lock(mu_);
-  while (!ended_) {
-    if (!end_.WaitUntil(mu_, deadline)) return ended_;
-  }
-  return true;
-}
-
-bool ComparisonJob::IsStored() {
-  MutexLock lock(mu_);
-  return stored_;
-}
-
-uint64_t ComparisonJob::AddWaiter(uint64_t version,
-                                  absl::AnyInvocable<void()> wake) {
-  {
-    MutexLock lock(mu_);
-    if (!ended_ && version_ <= version) {
-      waiters_.emplace(++last_waiter_, std::move(wake));
-      return last_waiter_;
-    }
-  }
-  wake();
-  return 0;
-}
-
-bool ComparisonJob::RemoveWaiter(uint64_t waiter) {
-  MutexLock lock(mu_);
-  return waiters_.erase(waiter) == 1;
 }
 
 absl::Status ComparisonJob::Check() {
@@ -231,35 +163,26 @@ absl::Status ComparisonJob::Publish() {
     status = StoreDocument();
   }
   if (!status.ok()) {
-    MutexLock lock(mu_);
-    working_ = shown_;
+    working_ = published_.View().comparison;
     publish_status_ = Annotate(status, "store rows");
     return publish_status_;
   }
   publish_time_ = Clock::now();
-  Show(false);
+  published_.Show(working_, /*ended=*/false);
   return absl::OkStatus();
 }
 
 absl::Status ComparisonJob::StoreRows() {
   if (pending_rows_.empty()) return absl::OkStatus();
   const uint64_t first_row = RowCount(working_) - pending_rows_.size();
-  {
-    MutexLock lock(write_mu_);
-    if (!erased_) {
-      MSITD_RETURN_IF_ERROR(
-          store_.PutComparisonRows(id_, first_row, pending_rows_));
-    }
-  }
+  MSITD_RETURN_IF_ERROR(writer_.PutRows(first_row, pending_rows_));
   pending_rows_.clear();
   return absl::OkStatus();
 }
 
 absl::Status ComparisonJob::StoreDocument() {
   document_time_ = Clock::now();
-  MutexLock lock(write_mu_);
-  if (erased_) return absl::OkStatus();
-  return store_.PutComparison(id_, working_.SerializeAsString());
+  return writer_.PutDocument(working_);
 }
 
 void SetFailed(const absl::Status& error, v1::Comparison& comparison) {
@@ -299,30 +222,9 @@ void ComparisonJob::End(const absl::Status& status) {
         "it failed: {}",
         FormatComparisonName(id_), Message(stored));
   } else {
-    MutexLock lock(mu_);
-    stored_ = true;
+    published_.SetStored();
   }
-  Show(true);
-}
-
-void ComparisonJob::Show(bool ended) {
-  {
-    MutexLock lock(mu_);
-    shown_ = working_;
-    ended_ = ended_ || ended;
-    if (ended_) end_.NotifyAll();
-  }
-  Wake();
-}
-
-void ComparisonJob::Wake() {
-  std::map<uint64_t, absl::AnyInvocable<void()>> waiters;
-  {
-    MutexLock lock(mu_);
-    ++version_;
-    waiters.swap(waiters_);
-  }
-  for (auto& [number, wake] : waiters) wake();
+  published_.Show(working_, /*ended=*/true);
 }
 
 }  // namespace msitd::compare

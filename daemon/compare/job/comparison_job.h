@@ -4,17 +4,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/job/comparison_observer.h"
+#include "daemon/compare/job/comparison_writer.h"
+#include "daemon/compare/job/published_comparison.h"
 #include "msitd/v1/comparison_service.pb.h"
-#include "protos/status/mutex.h"
 #include "storage/face/attachments.h"
 #include "storage/face/comparisons.h"
 #include "storage/face/run_reader.h"
@@ -53,19 +52,13 @@ int64_t RowCount(const v1::Comparison& comparison);
 // Returns true if the comparison is done, cancelled or failed.
 bool HasEnded(const v1::Comparison& comparison);
 
-// The current state of a comparison. Every change increases `version`.
-struct ComparisonView {
-  v1::Comparison comparison;
-  uint64_t version = 0;
-};
-
 // One comparison from its creation to its end: runs the engine, stores its
 // rows, and publishes counts and state.
 //
 // The running thread works on a message of its own and publishes a copy after
-// each batch of rows. Readers therefore never wait for reads of tensors, but
-// see rows with a delay of about kPublishInterval. Counts never include rows
-// that are not stored.
+// each batch of rows (PublishedComparison). Readers therefore never wait for
+// reads of tensors, but see rows with a delay of about kPublishInterval. Counts
+// never include rows that are not stored.
 //
 // Created by ComparisonJobs and shared with the threads that run or read the
 // comparison. The store must outlive it. Thread-safe, except for Run, HasNews
@@ -104,17 +97,6 @@ class ComparisonJob final : private ComparisonObserver {
     return stop_cause_.load(std::memory_order_relaxed) != StopCause::kNone;
   }
 
-  // True once the deletion of the comparison has begun. Its end must not become
-  // visible after that.
-  bool IsDeleted();
-  void SetDeleted(bool deleted);
-
-  // AddReader and RemoveReader enclose the time in which the rows are read.
-  // NoteRead reports a single read.
-  void AddReader();
-  void RemoveReader();
-  void NoteRead();
-
   // True if the comparison follows its runs, is not detached and has had no
   // reader for `grace`.
   bool IsForsaken(std::chrono::milliseconds grace);
@@ -125,24 +107,8 @@ class ComparisonJob final : private ComparisonObserver {
   // Errors: those of the store.
   absl::Status Erase();
 
-  ComparisonView View();
-
-  // Waits for the end. Returns false if the comparison has not ended at
-  // `deadline`.
-  bool AwaitEnd(std::chrono::steady_clock::time_point deadline);
-
-  // True once the end is stored, so that the job is no longer needed.
-  bool IsStored();
-
-  // Calls `wake` once when the version of View is above `version`, or when the
-  // comparison has ended. If that is already so, calls it immediately and
-  // returns 0. Otherwise, calls it later on any thread and returns a number for
-  // RemoveWaiter.
-  uint64_t AddWaiter(uint64_t version, absl::AnyInvocable<void()> wake);
-
-  // Returns true if `wake` will never be called, false if it was or will be
-  // called.
-  bool RemoveWaiter(uint64_t waiter);
+  // The state that readers see, which is also what they wait for.
+  PublishedComparison& published() { return published_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -164,12 +130,8 @@ class ComparisonJob final : private ComparisonObserver {
   // Pairs gradients by order if msprobe recorded both runs.
   absl::Status TakeBackwardOrder();
   void End(const absl::Status& status);
-  // Makes the state of the running thread visible, then wakes the waiters.
-  void Show(bool ended);
-  void Wake();
 
   storage::RunReaders& readers_;
-  storage::Comparisons& store_;
   storage::Attachments& attachments_;
   const uint64_t id_;
   // Constant, except for its matching: the first Run sets its mapping, which no
@@ -189,21 +151,9 @@ class ComparisonJob final : private ComparisonObserver {
   Clock::time_point publish_time_{};
   Clock::time_point document_time_{};
 
-  // Held during writes of this comparison, so that none happens after Erase.
-  Mutex write_mu_;
-  bool erased_ ABSL_GUARDED_BY(write_mu_) = false;
-
-  Mutex mu_;
-  bool is_deleted_ ABSL_GUARDED_BY(mu_) = false;
-  CondVar end_;
-  v1::Comparison shown_ ABSL_GUARDED_BY(mu_);
-  uint64_t version_ ABSL_GUARDED_BY(mu_) = 1;
-  bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  bool stored_ ABSL_GUARDED_BY(mu_) = false;
-  int reader_count_ ABSL_GUARDED_BY(mu_) = 0;
-  Clock::time_point read_time_ ABSL_GUARDED_BY(mu_) = Clock::now();
-  uint64_t last_waiter_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<uint64_t, absl::AnyInvocable<void()>> waiters_ ABSL_GUARDED_BY(mu_);
+  // Both are thread-safe.
+  ComparisonWriter writer_;
+  PublishedComparison published_;
 };
 
 }  // namespace msitd::compare

@@ -12,6 +12,7 @@
 #include "protos/base/check.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
+
 namespace msitd::compare {
 namespace {
 
@@ -29,11 +30,6 @@ absl::StatusOr<v1::Comparison> Parse(uint64_t id, const std::string& document) {
   return comparison;
 }
 
-absl::Status NotServing() {
-  return WithReason(absl::UnavailableError("the daemon is going down"),
-                    ErrorReason::kNotServing);
-}
-
 absl::Status ComparisonNotFound(uint64_t id) {
   return WithReason(MakeStatus(absl::StatusCode::kNotFound, "no comparison {}",
                                FormatComparisonName(id)),
@@ -48,11 +44,6 @@ absl::Status NotEnded(uint64_t id) {
                     ErrorReason::kFieldInvalid);
 }
 
-access::Caller OwnerOf(const ComparisonPlan& plan) {
-  return {plan.owner,
-          plan.owner_is_admin ? access::Role::kAdmin : access::Role::kReader};
-}
-
 }  // namespace
 
 ComparisonJobs::ComparisonJobs(storage::RunReaders& readers,
@@ -63,14 +54,9 @@ ComparisonJobs::ComparisonJobs(storage::RunReaders& readers,
       store_(store),
       attachments_(attachments),
       options_(options),
-      live_shares_({.what = "comparisons that run or wait",
-                    .capacity = static_cast<uint64_t>(options.active_max) +
-                                static_cast<uint64_t>(options.waiting_max),
-                    .reason = ErrorReason::kComparisonsExhausted}),
-      follower_shares_(
-          {.what = "comparisons that follow their runs",
-           .capacity = static_cast<uint64_t>(options.followers_max),
-           .reason = ErrorReason::kComparisonsExhausted}) {}
+      schedule_(static_cast<uint64_t>(options.active_max) +
+                    static_cast<uint64_t>(options.waiting_max),
+                static_cast<uint64_t>(options.followers_max)) {}
 
 absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
     storage::RunReaders& readers, storage::Comparisons& store,
@@ -171,7 +157,8 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   plan.silence = options_.silence;
   // Reading a mapping takes time and memory. Reserving a share first limits the
   // number of concurrent reads.
-  MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share, Reserve(plan));
+  MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
+                         schedule_.Reserve(plan));
   if (plan.mapping.has_value()) {
     MSITD_RETURN_IF_ERROR(CheckMapping(*plan.mapping, comparison));
   }
@@ -181,25 +168,15 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   comparison.set_name(FormatComparisonName(id));
   const auto job = std::make_shared<ComparisonJob>(
       readers_, store_, attachments_, id, comparison, std::move(plan));
-  {
-    MutexLock lock(mu_);
-    jobs_[id] = job;
-    if (!stopping_) {
-      shares_[id] = std::move(share);
-      queue_.Push(job->owner(), job);
-      changed_.NotifyAll();
-      followers_changed_.NotifyAll();
-      return comparison;
-    }
-  }
+  if (schedule_.Add(job, std::move(share))) return comparison;
   job->EndUnrun(ComparisonJob::StopCause::kShutdown);
-  Retire(job);
-  return NotServing();
+  schedule_.Retire(job);
+  return schedule_.CheckServing();
 }
 
 absl::Status ComparisonJobs::CheckMapping(MappingSource& source,
                                           v1::Comparison& comparison) {
-  const auto check = [this] { return CheckServing(); };
+  const auto check = [this] { return schedule_.CheckServing(); };
   MSITD_ASSIGN_OR_RETURN(const LoadedMapping loaded,
                          LoadMapping(attachments_, source, check));
   source.hash = loaded.hash;
@@ -208,31 +185,19 @@ absl::Status ComparisonJobs::CheckMapping(MappingSource& source,
   return absl::OkStatus();
 }
 
-absl::Status ComparisonJobs::CheckServing() {
-  MutexLock lock(mu_);
-  return stopping_ ? NotServing() : absl::OkStatus();
-}
-
-absl::StatusOr<access::FairShares::Grant> ComparisonJobs::Reserve(
-    const ComparisonPlan& plan) {
-  MSITD_RETURN_IF_ERROR(CheckServing());
-  access::FairShares& shares = plan.follow ? follower_shares_ : live_shares_;
-  return shares.Acquire(OwnerOf(plan));
-}
-
 absl::StatusOr<ComparisonView> ComparisonJobs::Get(uint64_t id) {
-  if (const Job job = Find(id)) job->NoteRead();
+  if (const Job job = schedule_.Find(id)) job->published().NoteRead();
   return Look(id);
 }
 
 absl::StatusOr<ComparisonView> ComparisonJobs::Look(uint64_t id) {
-  if (const Job job = Find(id)) {
-    ComparisonView view = job->View();
+  if (const Job job = schedule_.Find(id)) {
+    ComparisonView view = job->published().View();
     // Checked after View, so that the end of a comparison that is being deleted
     // is never returned.
-    if (job->IsDeleted()) return ComparisonNotFound(id);
+    if (job->published().IsDeleted()) return ComparisonNotFound(id);
     if (view.comparison.state() == v1::Comparison::PENDING) {
-      view.comparison.set_waiting_behind_count(CountAhead(job));
+      view.comparison.set_waiting_behind_count(schedule_.CountAhead(job));
     }
     return view;
   }
@@ -240,19 +205,12 @@ absl::StatusOr<ComparisonView> ComparisonJobs::Look(uint64_t id) {
   return ComparisonView{std::move(comparison), 0};
 }
 
-int ComparisonJobs::CountAhead(const Job& job) {
-  MutexLock lock(mu_);
-  const std::optional<size_t> count = queue_.CountBefore(job);
-  if (!count.has_value()) return 0;
-  return static_cast<int>(*count + running_.size());
-}
-
 std::shared_ptr<void> ComparisonJobs::AddReader(uint64_t id) {
-  const Job job = Find(id);
+  const Job job = schedule_.Find(id);
   if (job == nullptr) return nullptr;
-  job->AddReader();
-  return std::shared_ptr<void>(job.get(),
-                               [job](void*) { job->RemoveReader(); });
+  job->published().AddReader();
+  return std::shared_ptr<void>(
+      job.get(), [job](void*) { job->published().RemoveReader(); });
 }
 
 absl::StatusOr<v1::Comparison> ComparisonJobs::Load(uint64_t id) {
@@ -282,46 +240,44 @@ absl::StatusOr<std::vector<v1::Comparison>> ComparisonJobs::List(uint64_t after,
 }
 
 absl::StatusOr<v1::Comparison> ComparisonJobs::Cancel(uint64_t id) {
-  const Job job = Find(id);
+  const Job job = schedule_.Find(id);
   if (job == nullptr) return Load(id);
   // Stop the job before searching for it, because a running job may be parked
   // right after the search.
   job->Stop(ComparisonJob::StopCause::kUser);
-  if (Unqueue(job)) {
+  if (schedule_.Unqueue(job)) {
     job->EndUnrun(ComparisonJob::StopCause::kUser);
-    Retire(job);
+    schedule_.Retire(job);
   } else {
-    job->AwaitEnd(std::chrono::steady_clock::now() + options_.cancel_wait);
+    job->published().AwaitEnd(std::chrono::steady_clock::now() +
+                              options_.cancel_wait);
   }
-  return job->View().comparison;
+  return job->published().View().comparison;
 }
 
 absl::Status ComparisonJobs::Delete(uint64_t id) {
-  const Job job = Find(id);
+  const Job job = schedule_.Find(id);
   if (job == nullptr) {
     MutexLock lock(ended_mu_);
     MSITD_RETURN_IF_ERROR(Load(id).status());
     return store_.DeleteComparison(id);
   }
-  job->SetDeleted(true);
+  job->published().SetDeleted(true);
   // Stop the job before searching for it. If it were parked right after the
   // search, it would stay parked.
   job->Stop(ComparisonJob::StopCause::kUser);
-  const bool unqueued = Unqueue(job);
+  const bool unqueued = schedule_.Unqueue(job);
   absl::Status status;
   {
     MutexLock lock(ended_mu_);
     status = job->Erase();
   }
-  if (!status.ok()) job->SetDeleted(false);
+  if (!status.ok()) job->published().SetDeleted(false);
   if (unqueued) {
     job->EndUnrun(ComparisonJob::StopCause::kUser);
-    Retire(job);
+    schedule_.Retire(job);
   }
-  if (status.ok()) {
-    MutexLock lock(mu_);
-    jobs_.erase(id);
-  }
+  if (status.ok()) schedule_.Remove(id);
   return status;
 }
 
@@ -348,10 +304,10 @@ absl::StatusOr<std::vector<v1::ComparisonRow>> ComparisonJobs::Rows(
 absl::StatusOr<v1::Comparison> ComparisonJobs::AddRowMetrics(
     uint64_t id, const RowMetricsList& rows) {
   MSITD_RETURN_IF_ERROR(CheckRowMetrics(rows));
-  if (const Job job = Find(id)) {
-    if (!job->IsStored()) return NotEnded(id);
+  if (const Job job = schedule_.Find(id)) {
+    if (!job->published().IsStored()) return NotEnded(id);
     // From here on, the store is newer than the job.
-    Retire(job);
+    schedule_.Retire(job);
   }
   MutexLock lock(ended_mu_);
   MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Load(id));
@@ -362,97 +318,43 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::AddRowMetrics(
 
 uint64_t ComparisonJobs::AwaitChange(uint64_t id, uint64_t version,
                                      absl::AnyInvocable<void()> wake) {
-  if (const Job job = Find(id)) {
-    return job->AddWaiter(version, std::move(wake));
+  if (const Job job = schedule_.Find(id)) {
+    return job->published().AddWaiter(version, std::move(wake));
   }
   wake();
   return 0;
 }
 
 bool ComparisonJobs::StopWaiting(uint64_t id, uint64_t waiter) {
-  const Job job = Find(id);
-  return job != nullptr && job->RemoveWaiter(waiter);
-}
-
-int ComparisonJobs::live_count() {
-  return static_cast<int>(live_shares_.used() + follower_shares_.used());
+  const Job job = schedule_.Find(id);
+  return job != nullptr && job->published().RemoveWaiter(waiter);
 }
 
 void ComparisonJobs::Stop() {
-  std::vector<Job> waiting;
-  {
-    MutexLock lock(mu_);
-    stopping_ = true;
-    waiting.swap(parked_);
-    const std::vector<Job> queued = queue_.Clear();
-    waiting.insert(waiting.end(), queued.begin(), queued.end());
-    for (const Job& job : waiting) shares_.erase(job->id());
-    for (const Job& job : running_) {
-      job->Stop(ComparisonJob::StopCause::kShutdown);
-    }
-    changed_.NotifyAll();
-    followers_changed_.NotifyAll();
-  }
+  const std::vector<Job> waiting = schedule_.Stop();
   for (const Job& job : waiting) {
     job->EndUnrun(ComparisonJob::StopCause::kShutdown);
-    Retire(job);
+    schedule_.Retire(job);
   }
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
 
 void ComparisonJobs::Work() {
-  while (true) {
-    Job job;
-    {
-      MutexLock lock(mu_);
-      while (queue_.empty() && !stopping_) changed_.Wait(mu_);
-      if (stopping_) return;
-      job = *queue_.Pop();
-      running_.push_back(job);
-    }
+  while (const Job job = schedule_.AwaitNext()) {
     const bool has_ended = job->Run();
-    if (!has_ended && Park(job)) continue;
+    if (!has_ended && schedule_.Park(job)) continue;
     // The job was stopped when it had nothing more to compare.
     if (!has_ended) job->EndUnrun(ComparisonJob::StopCause::kShutdown);
-    {
-      MutexLock lock(mu_);
-      std::erase(running_, job);
-      queue_.Finish(job->owner());
-      shares_.erase(job->id());
-    }
-    Retire(job);
+    schedule_.Finish(job);
+    schedule_.Retire(job);
   }
 }
 
-bool ComparisonJobs::Park(const Job& job) {
-  MutexLock lock(mu_);
-  if (stopping_ || job->is_stopping()) return false;
-  std::erase(running_, job);
-  queue_.Finish(job->owner());
-  parked_.push_back(job);
-  return true;
-}
-
 void ComparisonJobs::WatchFollowers() {
-  const auto follows = [](const auto& job) { return job.second->follows(); };
-  while (true) {
-    std::vector<Job> followers;
-    {
-      MutexLock lock(mu_);
-      while (!stopping_ && std::none_of(jobs_.begin(), jobs_.end(), follows)) {
-        followers_changed_.Wait(mu_);
-      }
-      const auto next =
-          std::chrono::steady_clock::now() + options_.follow_interval;
-      while (!stopping_ && followers_changed_.WaitUntil(mu_, next)) {
-      }
-      if (stopping_) return;
-      for (const auto& job : jobs_) {
-        if (follows(job)) followers.push_back(job.second);
-      }
-    }
-    for (const Job& job : followers) LookAfter(job);
+  while (const auto followers =
+             schedule_.AwaitFollowers(options_.follow_interval)) {
+    for (const Job& job : *followers) LookAfter(job);
   }
 }
 
@@ -462,40 +364,13 @@ void ComparisonJobs::LookAfter(const Job& job) {
   }
   // The job may have been stopped while no thread was running it.
   if (job->is_stopping()) {
-    if (!Unqueue(job)) return;
+    if (!schedule_.Unqueue(job)) return;
     job->EndUnrun(ComparisonJob::StopCause::kForsaken);
-    Retire(job);
+    schedule_.Retire(job);
     return;
   }
-  {
-    MutexLock lock(mu_);
-    if (std::find(parked_.begin(), parked_.end(), job) == parked_.end()) return;
-  }
   // Only this thread resumes a parked job.
-  if (!job->HasNews()) return;
-  MutexLock lock(mu_);
-  if (std::erase(parked_, job) == 0) return;
-  queue_.Push(job->owner(), job);
-  changed_.NotifyAll();
-}
-
-ComparisonJobs::Job ComparisonJobs::Find(uint64_t id) {
-  MutexLock lock(mu_);
-  const auto it = jobs_.find(id);
-  return it == jobs_.end() ? nullptr : it->second;
-}
-
-bool ComparisonJobs::Unqueue(const Job& job) {
-  MutexLock lock(mu_);
-  if (!queue_.Remove(job) && std::erase(parked_, job) == 0) return false;
-  shares_.erase(job->id());
-  return true;
-}
-
-void ComparisonJobs::Retire(const Job& job) {
-  if (!job->IsStored()) return;
-  MutexLock lock(mu_);
-  jobs_.erase(job->id());
+  if (schedule_.IsParked(job) && job->HasNews()) schedule_.Resume(job);
 }
 
 }  // namespace msitd::compare

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -13,12 +12,11 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/access/fair_queue.h"
-#include "daemon/access/fair_shares.h"
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/job/comparison_job.h"
 #include "daemon/compare/job/comparison_outline.h"
 #include "daemon/compare/job/custom_metrics.h"
+#include "daemon/compare/job/job_schedule.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
@@ -163,7 +161,7 @@ class ComparisonJobs {
   bool StopWaiting(uint64_t id, uint64_t waiter);
 
   // Returns the number of comparisons that run, follow or wait.
-  int live_count();
+  int live_count() const { return schedule_.live_count(); }
 
   // Ends all comparisons with FAILED and kDaemonStopped, and returns when they
   // have ended. Running comparisons first finish the parts that they are
@@ -177,32 +175,17 @@ class ComparisonJobs {
   absl::StatusOr<std::string> CheckRun(const storage::RunAddress& run,
                                        const std::string& id,
                                        const storage::WaitCheck& wait);
-  using Job = std::shared_ptr<ComparisonJob>;
+  using Job = JobSchedule::Job;
 
   ComparisonJobs(storage::RunReaders& readers, storage::Comparisons& store,
                  storage::Attachments& attachments, const Options& options);
 
   absl::Status FailUnfinished();
   void Work();
-  // Parks a job whose thread has nothing more to compare. Returns false if the
-  // job must end now.
-  bool Park(const Job& job);
   void WatchFollowers();
   void LookAfter(const Job& job);
-  Job Find(uint64_t id);
   // Same as Get, but does not count as a read.
   absl::StatusOr<ComparisonView> Look(uint64_t id);
-  // Returns the number of comparisons that run or are queued before the job.
-  int CountAhead(const Job& job);
-  // Removes the job from the queue or the parked jobs. Returns false if it is
-  // in neither.
-  bool Unqueue(const Job& job);
-  // Removes a job that has ended, unless its end could not be stored.
-  void Retire(const Job& job);
-  absl::Status CheckServing();
-  // Reserves the share of a comparison that is about to be queued.
-  absl::StatusOr<access::FairShares::Grant> Reserve(const ComparisonPlan& plan)
-      ABSL_LOCKS_EXCLUDED(mu_);
   // Reads the mapping, and sets its hash in both arguments.
   absl::Status CheckMapping(MappingSource& source, v1::Comparison& comparison);
   absl::StatusOr<v1::Comparison> Load(uint64_t id);
@@ -214,22 +197,9 @@ class ComparisonJobs {
 
   // Held during changes and removals of comparisons that have ended. No change
   // is lost, and nothing is written for a removed comparison.
-  Mutex ended_mu_ ABSL_ACQUIRED_BEFORE(mu_);
+  Mutex ended_mu_;
 
-  Mutex mu_;
-  CondVar changed_;
-  std::map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mu_);
-  access::FairQueue<Job> queue_ ABSL_GUARDED_BY(mu_);
-  std::vector<Job> running_ ABSL_GUARDED_BY(mu_);
-  // Jobs that wait for their runs to grow, without a thread.
-  std::vector<Job> parked_ ABSL_GUARDED_BY(mu_);
-  CondVar followers_changed_;
-  // The shares that the comparisons of each caller use, from before they are
-  // queued until their jobs are removed.
-  access::FairShares live_shares_;
-  access::FairShares follower_shares_;
-  std::map<uint64_t, access::FairShares::Grant> shares_ ABSL_GUARDED_BY(mu_);
-  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  JobSchedule schedule_;
   ActivitySource activity_;
   std::vector<std::thread> threads_;  // Changed only by Create and Stop.
 };

@@ -10,16 +10,15 @@
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/finding_limits.h"
 
 namespace msitd::compare {
 
-// Maximum number of bounds that are tracked. Bounds of predicates that are used
-// later are ignored.
-inline constexpr size_t kRequiredTolerancesMax = 256;
-
 // Determines the bounds with which the rows would pass. Collects, for every
 // bound of the predicates in use, the tightest number that all rows so far
-// satisfy. Also counts the rows that fail with any bounds.
+// satisfy. Also counts the rows that fail with any bounds. Tracks at most
+// kRequiredTolerancesMax bounds; bounds of predicates that are used later are
+// ignored.
 //
 // Thread-compatible.
 class RequiredTolerances {

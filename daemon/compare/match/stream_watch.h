@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protos/base/finding_limits.h"
 #include "protos/base/rank_activity.h"
 
 namespace msitd::compare {
@@ -22,9 +23,6 @@ using ActivitySource = std::function<RunActivity(std::string_view run)>;
 // data arrives for this time, the tensors of its last token that both runs have
 // are compared.
 inline constexpr std::chrono::milliseconds kSilence{10'000};
-
-// Maximum number of silent ranks that are reported for a comparison.
-inline constexpr size_t kSilentRanksMax = 16;
 
 // The data that can be expected from the ranks of an active run.
 struct Outlook {

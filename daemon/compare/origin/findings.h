@@ -15,18 +15,12 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/origin/rank_order.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/finding_limits.h"
 
 namespace msitd::compare {
 
 // Maximum number of ranks whose first failing row is kept.
 inline constexpr size_t kFailingRanksMax = 1024;
-
-// Maximum number of concurrent divergences that a comparison shows in addition
-// to the first one.
-inline constexpr int kConcurrentMax = 8;
-
-// Maximum number of causes that a comparison shows.
-inline constexpr int kMakersMax = 5;
 
 // Maximum number of causes that are ordered in addition to the first one of
 // each rank. These are the ones with the largest errors.
@@ -36,9 +30,6 @@ inline constexpr size_t kPairedMax = 64;
 // kept ones are the first ones and those with the largest errors.
 inline constexpr size_t kRankMakersMax = 8;
 inline constexpr size_t kRankPlacesMax = 4096;
-
-// Maximum number of ranks that a cause lists in addition to that of its row.
-inline constexpr int kAlikeRanksMax = 64;
 
 // Returns whether both sides are known to have a NaN or an infinity.
 bool IsNonFiniteOnBothSides(const v1::ComparisonRow& row);

@@ -23,8 +23,8 @@ def test_threads_are_listed_with_what_they_execute(daemon: Daemon) -> None:
     if "ptrace: Operation not permitted" in done.stderr:
         pytest.skip("the kernel allows no debugger")
     for thread, function in {
-        "commit": "waits in msitd::ingest::IngestPipeline::",
-        "digest": "waits in msitd::ingest::IngestPipeline::DigestLoop",
+        "commit": "waits in msitd::ingest::ChunkPath::",
+        "digest": "waits in msitd::ingest::ChunkPath::DigestLoop",
         "accept": "msitd::server::ConnectionAcceptor::Serve",
         "event_engine": "not in msitd",
     }.items():

@@ -395,10 +395,10 @@ TEST_F(ArchiveJobsTest, WhatABrokenRestoreLeftIsReplacedOrRemoved) {
   EXPECT_EQ(Reason(store_->readers().OpenRun("half").status()),
             "RUN_RESTORING");
   EXPECT_TRUE(store_->readers().OpenRunAsItIs("half").ok());
-  EXPECT_EQ(
-      Reason(
-          pipeline_->SealRun("half", {"uid:1", access::Role::kAdmin}).status()),
-      "RUN_RESTORING");
+  EXPECT_EQ(Reason(pipeline_->runs()
+                       .SealRun("half", {"uid:1", access::Role::kAdmin})
+                       .status()),
+            "RUN_RESTORING");
   EXPECT_EQ(Await(jobs_->Restore(url_, "r", "half", access::Daemon())).state,
             State::kDone);
   const storage::RunInfo whole = *store_->runs().GetRun("half");
@@ -442,7 +442,7 @@ TEST_F(ArchiveJobsTest, ANewRunOfTheNameOutlivesARestore) {
                     .pipeline = *pipeline_},
                    [&](uint64_t, uint64_t) {
                      if (calls++ == at) {
-                       EXPECT_TRUE(pipeline_->DeleteRun("new").ok());
+                       EXPECT_TRUE(pipeline_->runs().DeleteRun("new").ok());
                        EXPECT_TRUE(store_->runs().CreateRun(spec).ok());
                      }
                      return absl::OkStatus();
@@ -457,7 +457,7 @@ TEST_F(ArchiveJobsTest, ANewRunOfTheNameOutlivesARestore) {
     ASSERT_TRUE(there.ok()) << at;
     EXPECT_FALSE(there->sealed || there->spec.restoring);
     EXPECT_EQ(there->counters.record_count(), 0U);
-    ASSERT_TRUE(pipeline_->DeleteRun("new").ok());
+    ASSERT_TRUE(pipeline_->runs().DeleteRun("new").ok());
   }
 }
 
@@ -706,7 +706,7 @@ TEST_F(ArchiveJobsTest, ARunThatTakesTheNameLaterIsNotArchived) {
     ASSERT_TRUE(jobs_->Archive(other, url_, false, access::Daemon()).ok());
   }
   const auto asked = jobs_->Archive("r", url_, true, access::Daemon());
-  ASSERT_TRUE(pipeline_->DeleteRun("r").ok());
+  ASSERT_TRUE(pipeline_->runs().DeleteRun("r").ok());
   ASSERT_TRUE(store_->runs().CreateRun({"r", 0, {}}).ok());
   ASSERT_TRUE(store_->runs().SealRun("r").ok());
   const auto second = jobs_->Archive("r", url_, true, access::Daemon());
@@ -749,7 +749,7 @@ TEST_F(ArchiveJobsTest, SealedRunsGoByThemselves) {
   EXPECT_EQ(jobs_->OfRun(run)->state, State::kDone);
   EXPECT_EQ(jobs_->Counts().sent_bytes, 0U);
   // Deleted runs are not counted.
-  ASSERT_TRUE(pipeline_->DeleteRun("r").ok());
+  ASSERT_TRUE(pipeline_->runs().DeleteRun("r").ok());
   while (jobs_->Counts().archived_count != 0) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

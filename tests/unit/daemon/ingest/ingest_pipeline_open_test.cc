@@ -369,7 +369,7 @@ TEST_F(IngestPipelineOpenTest, RepeatedLaunchReplacesItsFormerRecordings) {
   EXPECT_EQ(TensorCount("run"), 1u);
   EXPECT_EQ(record(3, 0, "J"), "run");
   EXPECT_EQ(TensorCount("run"), 2u);
-  ASSERT_TRUE(pipeline_->SealRun("run").ok());
+  ASSERT_TRUE(pipeline_->runs().SealRun("run").ok());
   EXPECT_EQ(record(5, 0, "J"), "run");
   EXPECT_EQ(TensorCount("run"), 1u);
 }
@@ -422,29 +422,35 @@ TEST_F(IngestPipelineOpenTest, OnlyTheOwnerAndAdminsChangeARun) {
     retention.pinned = true;
     return absl::OkStatus();
   };
-  EXPECT_EQ(Reason(pipeline_->SealRun("run", kBob).status()), "NOT_OWNER");
-  EXPECT_EQ(Reason(pipeline_->DeleteRun("run", kBob)), "NOT_OWNER");
-  EXPECT_EQ(Reason(pipeline_->ChangeRetention("run", kBob, pin).status()),
+  EXPECT_EQ(Reason(pipeline_->runs().SealRun("run", kBob).status()),
             "NOT_OWNER");
+  EXPECT_EQ(Reason(pipeline_->runs().DeleteRun("run", kBob)), "NOT_OWNER");
+  EXPECT_EQ(
+      Reason(pipeline_->runs().ChangeRetention("run", kBob, pin).status()),
+      "NOT_OWNER");
   int change_count = 0;
   const auto change = [&change_count] {
     ++change_count;
     return absl::OkStatus();
   };
-  EXPECT_EQ(Reason(pipeline_->ChangeRun("run", kBob, change)), "NOT_OWNER");
+  EXPECT_EQ(Reason(pipeline_->runs().ChangeRun("run", kBob, change)),
+            "NOT_OWNER");
   EXPECT_EQ(change_count, 0);
-  EXPECT_TRUE(pipeline_->ChangeRun("run", kAlice, change).ok());
+  EXPECT_TRUE(pipeline_->runs().ChangeRun("run", kAlice, change).ok());
   EXPECT_EQ(change_count, 1);
   capture::Policy policy;
   policy.rules.emplace_back().level = capture::Level::kFull;
   EXPECT_EQ(
-      Reason(pipeline_->SetCapturePolicy("run", policy, {}, kBob).status()),
+      Reason(
+          pipeline_->runs().SetCapturePolicy("run", policy, {}, kBob).status()),
       "NOT_OWNER");
-  EXPECT_TRUE(pipeline_->SetCapturePolicy("run", policy, {}, kAlice).ok());
-  EXPECT_TRUE(pipeline_->ChangeRetention("run", kAlice, pin)->retention.pinned);
-  EXPECT_TRUE(pipeline_->SealRun("run", kAlice).ok());
-  EXPECT_TRUE(pipeline_->DeleteRun("run", kAlice).ok());
-  EXPECT_EQ(Reason(pipeline_->DeleteRun("run", kBob)), "RUN_NOT_FOUND");
+  EXPECT_TRUE(
+      pipeline_->runs().SetCapturePolicy("run", policy, {}, kAlice).ok());
+  EXPECT_TRUE(
+      pipeline_->runs().ChangeRetention("run", kAlice, pin)->retention.pinned);
+  EXPECT_TRUE(pipeline_->runs().SealRun("run", kAlice).ok());
+  EXPECT_TRUE(pipeline_->runs().DeleteRun("run", kAlice).ok());
+  EXPECT_EQ(Reason(pipeline_->runs().DeleteRun("run", kBob)), "RUN_NOT_FOUND");
 }
 
 TEST_F(IngestPipelineOpenTest, NewRunIsNeverThatOfAnother) {
@@ -538,7 +544,7 @@ TEST_F(IngestPipelineOpenTest, EachLaunchHasANewRunForAllItsRanks) {
   // that run, is the first to open a stream.
   EXPECT_EQ(anew(6, 1, "a"), "run-3");
   EXPECT_EQ(anew(5, 0, "a"), "run-3");
-  ASSERT_TRUE(pipeline_->DeleteRun("run-2").ok());
+  ASSERT_TRUE(pipeline_->runs().DeleteRun("run-2").ok());
   EXPECT_EQ(anew(7, 0, "c"), "run-4");
   // Runs with similar names do not belong to the sequence.
   ASSERT_TRUE(store_.CreateRun({"run-bf16", 2, {}}).ok());
@@ -565,7 +571,7 @@ TEST_F(IngestPipelineOpenTest, NewRunIsNoneThatIsSealedOrOfAnotherWorldSize) {
   // The run was created in advance to set its labels.
   ASSERT_TRUE(store_.CreateRun({"run", 0, {{"model", "small"}}}).ok());
   EXPECT_EQ(Record(rank), "run");
-  ASSERT_TRUE(pipeline_->SealRun("run").ok());
+  ASSERT_TRUE(pipeline_->runs().SealRun("run").ok());
   EXPECT_EQ(Record(rank), "run-2");
   Rank larger = rank;
   larger.world_size = 4;
@@ -581,7 +587,7 @@ TEST_F(IngestPipelineOpenTest, NewRunIsNoneThatIsSealedOrOfAnotherWorldSize) {
 TEST_F(IngestPipelineOpenTest, NewRunIsNoneThatTakesNoStreams) {
   const Rank rank{.process = 1, .if_exists = IfExists::kNew, .job = "a"};
   ASSERT_TRUE(store_.CreateRun({"run", 0, {}}).ok());
-  ASSERT_TRUE(pipeline_->SealRun("run").ok());
+  ASSERT_TRUE(pipeline_->runs().SealRun("run").ok());
   EXPECT_EQ(Record(rank), "run-2");
   Rank other = rank;
   other.run = "other";
@@ -618,7 +624,7 @@ TEST_F(IngestPipelineOpenTest, ActivitySaysHowRanksStream) {
   pipeline_->Finish(*open, absl::CancelledError("gone"));
   activity = pipeline_->ActivityOf("run");
   EXPECT_EQ(activity.ranks[1].state, State::kBroken);
-  ASSERT_TRUE(pipeline_->SealRun("run").ok());
+  ASSERT_TRUE(pipeline_->runs().SealRun("run").ok());
   EXPECT_TRUE(pipeline_->ActivityOf("run").ranks.empty());
 }
 

@@ -388,7 +388,7 @@ TEST_F(IngestPipelineTest, SealCommitsWhatWasReceivedAndEndsTheStreams) {
   for (uint64_t i = 0; i < 5; ++i) Offer(stream, producer.Chunk(i));
   store_.AwaitAppend();
   std::thread sealer([this] {
-    const auto run = pipeline_->SealRun("run");
+    const auto run = pipeline_->runs().SealRun("run");
     ASSERT_TRUE(run.ok());
     EXPECT_TRUE(run->sealed);
   });
@@ -431,8 +431,9 @@ TEST_F(IngestPipelineTest, OnlyWhoRestoresARunStreamsIntoIt) {
   RecordingPeer& own = NewPeer();
   ASSERT_TRUE(pipeline_->Open(spec, own).ok());
   const access::Caller admin{"uid:1", access::Role::kAdmin};
-  EXPECT_EQ(Reason(pipeline_->SealRun("run", admin).status()), "RUN_RESTORING");
-  EXPECT_TRUE(pipeline_->SealRun("run").ok());
+  EXPECT_EQ(Reason(pipeline_->runs().SealRun("run", admin).status()),
+            "RUN_RESTORING");
+  EXPECT_TRUE(pipeline_->runs().SealRun("run").ok());
   EXPECT_TRUE(own.AwaitEnd().ok() || Reason(own.AwaitEnd()) == "RUN_SEALED");
 }
 
@@ -441,9 +442,9 @@ TEST_F(IngestPipelineTest, DeleteEndsTheStreamsAndForbidsNothingLater) {
   RecordingPeer& peer = NewPeer();
   const StreamHandle stream = Open(producer, peer);
   Offer(stream, producer.Chunk(0));
-  ASSERT_TRUE(pipeline_->DeleteRun("run").ok());
+  ASSERT_TRUE(pipeline_->runs().DeleteRun("run").ok());
   EXPECT_EQ(Reason(peer.AwaitEnd()), "RUN_SEALED");
-  EXPECT_EQ(Reason(pipeline_->DeleteRun("run")), "RUN_NOT_FOUND");
+  EXPECT_EQ(Reason(pipeline_->runs().DeleteRun("run")), "RUN_NOT_FOUND");
   RecordingPeer& again = NewPeer();
   Open(Producer("run", 0, 9), again);
 }
@@ -458,18 +459,18 @@ TEST_F(IngestPipelineTest, RunsDoNotWaitForTheCommitOfAnother) {
   pipeline_->ReportCoverage(idle_stream, {.seen_count = 5, .dropped_count = 3},
                             0);
   HangAppend(slow_stream, slow);
-  std::thread sealer([this] { (void)pipeline_->SealRun("slow"); });
+  std::thread sealer([this] { (void)pipeline_->runs().SealRun("slow"); });
   // From now on, the seal holds its locks.
   while (Offer(slow_stream, slow.Chunk(0)) != Offered::kEnded) {
     std::this_thread::yield();
   }
   EXPECT_TRUE(ReturnsMeanwhile([this] {
-    EXPECT_TRUE(pipeline_->SealRun("idle").ok());
+    EXPECT_TRUE(pipeline_->runs().SealRun("idle").ok());
     EXPECT_EQ(store_.GetRun("idle")->counters.dropped_count, 3u);
-    EXPECT_TRUE(pipeline_->DeleteRun("idle").ok());
+    EXPECT_TRUE(pipeline_->runs().DeleteRun("idle").ok());
     RecordingPeer& peer = NewPeer();
     Open(Producer("idle", 0, 9), peer);
-    EXPECT_TRUE(pipeline_->SetCapturePolicy("idle", {}, 3).ok());
+    EXPECT_TRUE(pipeline_->runs().SetCapturePolicy("idle", {}, 3).ok());
   }));
   store_.UnblockAppends();
   sealer.join();
@@ -489,7 +490,7 @@ TEST_F(IngestPipelineTest, DeleteDropsWhatWaitsBehindTheCommitOfAnotherRun) {
   Offer(doomed_stream, doomed.Chunk(0));
   RecordingPeer& again = NewPeer();
   EXPECT_TRUE(ReturnsMeanwhile([&] {
-    EXPECT_TRUE(pipeline_->DeleteRun("doomed").ok());
+    EXPECT_TRUE(pipeline_->runs().DeleteRun("doomed").ok());
     Offer(Open(Producer("doomed", 0, 9), again),
           Producer("doomed", 0, 9).Chunk(0));
   }));
@@ -511,7 +512,7 @@ TEST_F(IngestPipelineTest, DeleteWaitsForTheCommitOfItsOwnRun) {
   const StreamHandle stream = Open(producer, peer);
   HangAppend(stream, producer);
   std::thread remover(
-      [this] { EXPECT_TRUE(pipeline_->DeleteRun("run").ok()); });
+      [this] { EXPECT_TRUE(pipeline_->runs().DeleteRun("run").ok()); });
   while (Offer(stream, producer.Chunk(0)) != Offered::kEnded) {
     std::this_thread::yield();
   }
@@ -670,20 +671,20 @@ TEST_F(IngestPipelineTest, CapturePolicyReachesTheStreamsOfItsRun) {
 
   capture::Policy policy;
   policy.rules.emplace_back().tensors.op_patterns = {"a*"};
-  const auto first = pipeline_->SetCapturePolicy("run", policy, {});
+  const auto first = pipeline_->runs().SetCapturePolicy("run", policy, {});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->revision, 1u);
   EXPECT_EQ(first->first_token, 5);
   EXPECT_EQ(peer.AwaitPolicy(1), capture::Encode({*first}));
 
-  const auto second = pipeline_->SetCapturePolicy("run", policy, 70);
+  const auto second = pipeline_->runs().SetCapturePolicy("run", policy, 70);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->revision, 2u);
   EXPECT_EQ(second->first_token, 70);
   const std::string both = capture::Encode({*first, *second});
   EXPECT_EQ(peer.AwaitPolicy(2), both);
 
-  ASSERT_TRUE(pipeline_->SetCapturePolicy("other", policy, 1).ok());
+  ASSERT_TRUE(pipeline_->runs().SetCapturePolicy("other", policy, 1).ok());
   capture::Policies others;
   EXPECT_TRUE(capture::Decode(other_peer.AwaitPolicy(1), others));
   EXPECT_EQ(others.size(), 1u);
@@ -696,24 +697,25 @@ TEST_F(IngestPipelineTest, CapturePolicyReachesTheStreamsOfItsRun) {
 }
 
 TEST_F(IngestPipelineTest, CapturePolicyMakesItsRunOrFindsItSealed) {
-  ASSERT_TRUE(pipeline_->SetCapturePolicy("new", {}, 3).ok());
+  ASSERT_TRUE(pipeline_->runs().SetCapturePolicy("new", {}, 3).ok());
   EXPECT_EQ(store_.GetRun("new")->spec.world_size, 0);
-  ASSERT_TRUE(pipeline_->SealRun("new").ok());
-  EXPECT_EQ(Reason(pipeline_->SetCapturePolicy("new", {}, 3).status()),
+  ASSERT_TRUE(pipeline_->runs().SealRun("new").ok());
+  EXPECT_EQ(Reason(pipeline_->runs().SetCapturePolicy("new", {}, 3).status()),
             "RUN_SEALED");
 }
 
 TEST_F(IngestPipelineTest, CapturePolicyThatIsTooLongLeavesTheOneBefore) {
   capture::Policy policy;
   policy.rules.emplace_back();
-  ASSERT_TRUE(pipeline_->SetCapturePolicy("run", policy, 3).ok());
+  ASSERT_TRUE(pipeline_->runs().SetCapturePolicy("run", policy, 3).ok());
   const std::string before = store_.GetRun("run")->capture_policy;
   policy.rules.resize(capture::kRulesMax);
   for (capture::Rule& rule : policy.rules) {
     rule.tensors.op_patterns.assign(8, std::string(kOpBytesMax, '*'));
   }
-  EXPECT_EQ(Reason(pipeline_->SetCapturePolicy("run", policy, 4).status()),
-            "FIELD_INVALID");
+  EXPECT_EQ(
+      Reason(pipeline_->runs().SetCapturePolicy("run", policy, 4).status()),
+      "FIELD_INVALID");
   EXPECT_EQ(store_.GetRun("run")->capture_policy, before);
 }
 

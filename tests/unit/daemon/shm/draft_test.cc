@@ -117,7 +117,7 @@ TEST_F(DraftTest, OfAProducerThatIsCutOffAreLeft) {
       std::chrono::steady_clock::now() + std::chrono::seconds(30);
   for (int i = 0; !is_cut_off; ++i) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-    ASSERT_TRUE(pipeline_->SetCapturePolicy("run", {}, i).ok());
+    ASSERT_TRUE(pipeline_->runs().SetCapturePolicy("run", {}, i).ok());
     pollfd event{producer.socket(), POLLRDHUP, 0};
     is_cut_off = ::poll(&event, 1, 1) == 1;
   }

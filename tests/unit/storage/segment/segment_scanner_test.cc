@@ -29,8 +29,8 @@ constexpr SegmentId kSegment{1};
 // Writes the first of `chunks` after the last frame.
 absl::Status Write(SegmentWriter& writer, TestChunks& chunks,
                    uint64_t frame_sequence) {
-  chunk::Chunk* const placed[] = {&chunks.span()[0]};
-  writer.Place(*placed[0], {RunId{1}, frame_sequence, 5});
+  const LogFrame placed[] = {{&chunks.span()[0], RunId{1}}};
+  writer.Place(*placed[0].chunk, {RunId{1}, frame_sequence, 5});
   return writer.Write(placed, [](chunk::Chunk&) {});
 }
 

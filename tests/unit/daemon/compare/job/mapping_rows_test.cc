@@ -265,7 +265,7 @@ TEST_P(MappingRowsTest, MappingThatWasReplacedBeforeTheRunFailsIt) {
                     store_.attachments(), *id, comparison, plan_);
   Attach(Line("A", "b"));
   EXPECT_TRUE(job.Run());
-  comparison = job.View().comparison;
+  comparison = job.published().View().comparison;
   EXPECT_EQ(comparison.state(), v1::Comparison::FAILED);
   EXPECT_EQ(comparison.error_code(),
             static_cast<int>(absl::StatusCode::kFailedPrecondition));
@@ -286,7 +286,7 @@ TEST_P(MappingRowsTest, MappingThatIsGoneBeforeTheRunFailsIt) {
                     store_.attachments(), *id, comparison, plan_);
   ASSERT_TRUE(store_.attachments().DeleteAttachment("t", "m").ok());
   EXPECT_TRUE(job.Run());
-  comparison = job.View().comparison;
+  comparison = job.published().View().comparison;
   EXPECT_EQ(comparison.state(), v1::Comparison::FAILED);
   EXPECT_EQ(comparison.error_code(),
             static_cast<int>(absl::StatusCode::kNotFound));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ingest/retention_loop.h"
+#include "daemon/upkeep/retention_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/support/fake_store.h"
 
-namespace msitd::ingest {
+namespace msitd::upkeep {
 namespace {
 
 using testing::FakeStore;
@@ -101,4 +101,4 @@ TEST(RetentionLoopTest, SharesNothingIfItIsNotTo) {
 }
 
 }  // namespace
-}  // namespace msitd::ingest
+}  // namespace msitd::upkeep

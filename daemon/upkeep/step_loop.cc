@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ingest/step_loop.h"
+#include "daemon/upkeep/step_loop.h"
 
 #include <utility>
 
-namespace msitd::ingest {
+namespace msitd::upkeep {
 
 void StepLoop::Start(ThreadName thread_name, Step step) {
   thread_ =
@@ -35,4 +35,4 @@ void StepLoop::Loop(const Step& step) {
   }
 }
 
-}  // namespace msitd::ingest
+}  // namespace msitd::upkeep

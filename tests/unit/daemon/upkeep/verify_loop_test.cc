@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ingest/verify_loop.h"
+#include "daemon/upkeep/verify_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/support/fake_store.h"
 
-namespace msitd::ingest {
+namespace msitd::upkeep {
 namespace {
 
 using testing::FakeStore;
@@ -49,4 +49,4 @@ TEST(VerifyLoopTest, ChecksNothingAtARateOfZero) {
 }
 
 }  // namespace
-}  // namespace msitd::ingest
+}  // namespace msitd::upkeep

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "daemon/ingest/step_loop.h"
+#include "daemon/upkeep/step_loop.h"
 #include "protos/status/mutex.h"
 #include "storage/face/upkeep.h"
 
-namespace msitd::ingest {
+namespace msitd::upkeep {
 
 // Makes a store read and check its bytes again, step by step at a limited rate,
 // on a thread of its own. Thread-safe.
@@ -54,4 +54,4 @@ class VerifyLoop {
   StepLoop loop_;
 };
 
-}  // namespace msitd::ingest
+}  // namespace msitd::upkeep

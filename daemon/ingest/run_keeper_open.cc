@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/ingest/continue_run.h"
-#include "daemon/ingest/ingest_pipeline.h"
-#include "daemon/ingest/run_hold.h"
+#include "daemon/ingest/ingest_errors.h"
+#include "daemon/ingest/run_keeper.h"
 #include "protos/base/limits.h"
 #include "protos/base/recording_job.h"
 #include "protos/status/status.h"
@@ -171,66 +173,35 @@ uint32_t NumberBehind(std::string_view prefix, std::string_view name) {
 
 }  // namespace
 
-absl::Status NotServing() {
-  return WithReason(MakeStatus(Code::kUnavailable, "the daemon is going down"),
-                    ErrorReason::kNotServing);
-}
-
-absl::Status RunSealed(std::string_view run, std::string_view what) {
-  return WithReason(
-      MakeStatus(Code::kFailedPrecondition,
-                 "run '{}' {}: it takes no more tensors", run, what),
-      ErrorReason::kRunSealed);
-}
-
-IngestPipeline::RunHold::RunHold(IngestPipeline& pipeline, std::string_view run)
-    : pipeline_(pipeline), run_(run) {
-  MutexLock lock(pipeline_.mu_);
-  while (!pipeline_.held_runs_.insert(run_).second) {
-    pipeline_.run_free_.Wait(pipeline_.mu_);
-  }
-}
-
-IngestPipeline::RunHold::~RunHold() {
-  {
-    MutexLock lock(pipeline_.mu_);
-    pipeline_.held_runs_.erase(run_);
-  }
-  pipeline_.run_free_.NotifyAll();
-}
-
-absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
-    const StreamSpec& spec, StreamPeer& peer) {
-  absl::StatusOr<Opened> opened = OpenAs(spec, peer);
-  if (options_.note_open) {
-    options_.note_open(spec.caller, opened.ok() ? opened->run : spec.run,
-                       opened.status());
+absl::StatusOr<ChunkSink::Opened> RunKeeper::Open(const StreamSpec& spec,
+                                                  StreamPeer& peer) {
+  absl::StatusOr<ChunkSink::Opened> opened = OpenAs(spec, peer);
+  if (note_open_) {
+    note_open_(spec.caller, opened.ok() ? opened->run : spec.run,
+               opened.status());
   }
   return opened;
 }
 
-absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenAs(
-    const StreamSpec& wanted, StreamPeer& peer) {
+absl::StatusOr<ChunkSink::Opened> RunKeeper::OpenAs(const StreamSpec& wanted,
+                                                    StreamPeer& peer) {
   MSITD_RETURN_IF_ERROR(CheckSpec(wanted));
   MSITD_RETURN_IF_ERROR(access::CheckRole(wanted.caller, access::Role::kWriter,
                                           "a stream that records"));
   StreamSpec spec = wanted;
   spec.job = JobOf(wanted);
-  const RunHold hold(*this, spec.run);
-  {
-    MutexLock lock(mu_);
-    if (draining_) return NotServing();
-  }
+  const RunHold hold(held_, spec.run);
+  if (chunks_.is_draining()) return NotServing();
   std::optional<RunHold> new_hold;
   if (spec.if_exists == IfExists::kNew) {
     MSITD_ASSIGN_OR_RETURN(spec.run, FindNewRun(spec));
-    if (spec.run != wanted.run) new_hold.emplace(*this, spec.run);
+    if (spec.run != wanted.run) new_hold.emplace(held_, spec.run);
   }
   return OpenHeld(std::move(spec), peer);
 }
 
-absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
-    StreamSpec spec, StreamPeer& peer) {
+absl::StatusOr<ChunkSink::Opened> RunKeeper::OpenHeld(StreamSpec spec,
+                                                      StreamPeer& peer) {
   // All checks that can refuse the stream are made before any run is created,
   // changed or deleted, so a refused stream leaves no trace.
   bool replaces = false;
@@ -238,12 +209,8 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
     MSITD_ASSIGN_OR_RETURN(replaces, MustReplaceRun(spec));
   }
   if (!replaces) MSITD_RETURN_IF_ERROR(CheckMayJoin(spec));
-  access::FairShares::Grant share;
-  {
-    MutexLock lock(mu_);
-    MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
-    MSITD_ASSIGN_OR_RETURN(share, registry_.AcquireShare(spec.caller));
-  }
+  MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
+                         chunks_.MakeWay(spec));
   // No chunk of this stream is in flight, and no other stream can join while
   // the run is held.
   uint64_t committed = 0;
@@ -264,22 +231,16 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
   if (spec.if_exists == IfExists::kAppend) {
     MSITD_ASSIGN_OR_RETURN(first_token, ContinueRun(spec, committed > 0));
   }
-  auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
-  stream->share = std::move(share);
-  MutexLock lock(mu_);
-  if (draining_) return NotServing();
-  stream->next_sequence = committed;
-  stream->committed_count = committed;
-  registry_.Add(stream);
-  const StreamSpec& is = stream->spec;
-  history_.Open(is.run, is.rank, is.stream_id);
-  std::string name = stream->spec.run;
-  return Opened{std::move(stream), std::move(name), committed,
-                std::move(run.capture_policy), first_token};
+  std::string name = spec.run;
+  MSITD_ASSIGN_OR_RETURN(
+      StreamHandle stream,
+      chunks_.Add(std::move(spec), peer, std::move(share), committed));
+  return ChunkSink::Opened{std::move(stream), std::move(name), committed,
+                           std::move(run.capture_policy), first_token};
 }
 
-absl::StatusOr<int64_t> IngestPipeline::ContinueRun(const StreamSpec& spec,
-                                                    bool has_chunks) {
+absl::StatusOr<int64_t> RunKeeper::ContinueRun(const StreamSpec& spec,
+                                               bool has_chunks) {
   // Read the run again, because earlier streams of the rank may have committed
   // more since the run was joined.
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, runs_.GetRun(spec.run));
@@ -287,7 +248,9 @@ absl::StatusOr<int64_t> IngestPipeline::ContinueRun(const StreamSpec& spec,
                          runs_.GetContinuations(spec.run, spec.rank));
   const bool takes_part =
       known.rank.has_value() && known.rank->stream_id == spec.stream_id;
-  if (!takes_part && (has_chunks || IsLastStream(spec))) return 0;
+  if (!takes_part && (has_chunks || chunks_.LastStreamOf(spec.run, spec.rank) ==
+                                        spec.stream_id))
+    return 0;
   if (run.spec.job == spec.job && !HasContinued(known, spec.job)) {
     MSITD_ASSIGN_OR_RETURN(
         const bool is_recorded,
@@ -305,35 +268,16 @@ absl::StatusOr<int64_t> IngestPipeline::ContinueRun(const StreamSpec& spec,
   return continued.first_token;
 }
 
-bool IngestPipeline::IsLastStream(const StreamSpec& spec) {
-  MutexLock lock(mu_);
-  return history_.StreamOf(spec.run, spec.rank) == spec.stream_id;
-}
-
-absl::Status IngestPipeline::WriteIndex(
-    absl::FunctionRef<absl::Status()> write) {
+absl::Status RunKeeper::WriteIndex(absl::FunctionRef<absl::Status()> write) {
   absl::Status status = write();
   if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) {
     return status;
   }
-  ProbeStorage();
-  commit_ready_.NotifyOne();
+  chunks_.ProbeStorage();
   return write();
 }
 
-absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
-  while (true) {
-    MSITD_ASSIGN_OR_RETURN(const StreamHandle before,
-                           registry_.Predecessor(spec));
-    if (before == nullptr) return absl::OkStatus();
-    EndLocked(before, absl::AbortedError("the producer has connected again"));
-    while (registry_.Contains(*before) && !TryReleaseLocked(before)) {
-      gone_.Wait(mu_);
-    }
-  }
-}
-
-absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
+absl::StatusOr<storage::RunInfo> RunKeeper::CreateOrGetRun(
     const StreamSpec& spec) {
   absl::StatusOr<storage::RunInfo> found = runs_.GetRun(spec.run);
   if (found.status().code() == Code::kNotFound) {
@@ -355,7 +299,7 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
   return found;
 }
 
-absl::Status IngestPipeline::CheckMayJoin(const StreamSpec& spec) {
+absl::Status RunKeeper::CheckMayJoin(const StreamSpec& spec) {
   const absl::StatusOr<storage::RunInfo> run = runs_.GetRun(spec.run);
   const bool may_be_created = !spec.restored_run.has_value();
   if (may_be_created && absl::IsNotFound(run.status())) return absl::OkStatus();
@@ -363,8 +307,7 @@ absl::Status IngestPipeline::CheckMayJoin(const StreamSpec& spec) {
   return CheckJoin(spec, *run);
 }
 
-absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
-    const StreamSpec& spec) {
+absl::StatusOr<storage::RunInfo> RunKeeper::JoinRun(const StreamSpec& spec) {
   MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, spec.restored_run.has_value()
                                                    ? runs_.GetRun(spec.run)
                                                    : CreateOrGetRun(spec));
@@ -379,20 +322,17 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
   return run;
 }
 
-absl::StatusOr<bool> IngestPipeline::HasRecordedBefore(
-    const StreamSpec& spec, const storage::RunInfo& run) {
-  {
-    MutexLock lock(mu_);
-    if (history_.StreamOf(run.spec.name, spec.rank).value_or(spec.stream_id) !=
-        spec.stream_id) {
-      return true;
-    }
+absl::StatusOr<bool> RunKeeper::HasRecordedBefore(const StreamSpec& spec,
+                                                  const storage::RunInfo& run) {
+  if (chunks_.LastStreamOf(run.spec.name, spec.rank).value_or(spec.stream_id) !=
+      spec.stream_id) {
+    return true;
   }
   return log_.HasChunksOfOthers(run.spec.name, spec.rank, spec.stream_id);
 }
 
-absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
-                                              const storage::RunInfo& run) {
+absl::StatusOr<bool> RunKeeper::IsOwnRun(const StreamSpec& spec,
+                                         const storage::RunInfo& run) {
   if (!TakesStreams(run, spec.world_size)) return false;
   if (IsUntouched(run)) return true;
   if (run.spec.job != spec.job) return false;
@@ -402,7 +342,7 @@ absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
   return !has_recorded;
 }
 
-absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
+absl::StatusOr<std::string> RunKeeper::FindNewRun(const StreamSpec& spec) {
   // The newest run of this launch.
   std::optional<storage::RunInfo> own;
   const absl::StatusOr<storage::RunInfo> base = runs_.GetRun(spec.run);
@@ -450,7 +390,7 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
       ErrorReason::kNameTooLong);
 }
 
-absl::StatusOr<bool> IngestPipeline::MustReplaceRun(const StreamSpec& spec) {
+absl::StatusOr<bool> RunKeeper::MustReplaceRun(const StreamSpec& spec) {
   const absl::StatusOr<storage::RunInfo> run = runs_.GetRun(spec.run);
   if (absl::IsNotFound(run.status())) return false;
   MSITD_RETURN_IF_ERROR(run.status());
@@ -468,13 +408,10 @@ absl::StatusOr<bool> IngestPipeline::MustReplaceRun(const StreamSpec& spec) {
                            HasRecordedBefore(spec, *run));
     if (!has_recorded) return RecordingReplaced(spec, run->spec.job);
   }
-  MutexLock lock(mu_);
-  std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);
-  std::erase_if(streams,
-                [](const auto& stream) { return stream->end.has_value(); });
+  const std::vector<uint64_t> streams = chunks_.OpenStreamsOf(spec.run);
   const bool is_of_same_process =
-      std::all_of(streams.begin(), streams.end(), [&spec](const auto& stream) {
-        return ProcessOf(stream->spec.stream_id) == ProcessOf(spec.stream_id);
+      std::all_of(streams.begin(), streams.end(), [&spec](uint64_t stream_id) {
+        return ProcessOf(stream_id) == ProcessOf(spec.stream_id);
       });
   if (!streams.empty()) return RunBusy(spec.run, is_of_same_process);
   return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ingest/verify_loop.h"
+#include "daemon/upkeep/verify_loop.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "daemon/log/log.h"
 #include "protos/status/status.h"
 
-namespace msitd::ingest {
+namespace msitd::upkeep {
 
 VerifyLoop::VerifyLoop(storage::Upkeep& store, const Options& options)
     : store_(store), options_(options) {
@@ -42,4 +42,4 @@ std::chrono::nanoseconds VerifyLoop::Work() {
       std::chrono::duration<double>(seconds));
 }
 
-}  // namespace msitd::ingest
+}  // namespace msitd::upkeep

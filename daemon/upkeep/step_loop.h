@@ -9,7 +9,7 @@
 #include "protos/os/thread.h"
 #include "protos/status/mutex.h"
 
-namespace msitd::ingest {
+namespace msitd::upkeep {
 
 // Runs steps one after another on a thread of its own, with a pause between
 // them. Thread-safe.
@@ -43,4 +43,4 @@ class StepLoop {
   std::thread thread_;  // Not joinable if Start was not called.
 };
 
-}  // namespace msitd::ingest
+}  // namespace msitd::upkeep

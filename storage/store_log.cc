@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "storage/store_log.h"
+
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "protos/status/status.h"
 #include "storage/env/logger.h"
-#include "storage/store_impl.h"
+#include "storage/face/upkeep.h"
+#include "storage/store_files.h"
 
 namespace msitd::storage {
 namespace {
@@ -21,10 +25,26 @@ constexpr uint64_t kAmpleRoomBytes = uint64_t{256} << 20;
 
 }  // namespace
 
-absl::StatusOr<std::vector<StoreImpl::Admitted>> StoreImpl::Admit(
+StoreLog::StoreLog(const StoreOptions& options, Env& env, const Parts& parts,
+                   absl::AnyInvocable<absl::Status() const> reopen_index)
+    : options_(options),
+      env_(env),
+      segment_directory_(SegmentDirectory(options.directory)),
+      reopen_index_(std::move(reopen_index)),
+      index_(parts.index),
+      reader_(parts.reader),
+      room_(parts.room),
+      appends_(parts.appends),
+      figures_(parts.figures) {}
+
+std::string StoreLog::PathOf(SegmentId id) const {
+  return segment_directory_ + "/" + SegmentFileName(id);
+}
+
+absl::StatusOr<std::vector<LogFrame>> StoreLog::Admit(
     std::span<chunk::Chunk> chunks) {
-  std::vector<Admitted> admitted;
-  admitted.reserve(chunks.size());
+  std::vector<LogFrame> frames;
+  frames.reserve(chunks.size());
   const auto admit = [&]() -> absl::StatusOr<std::vector<RunId>> {
     std::vector<RunId> runs;
     StreamFilter filter(index_->streams());
@@ -40,37 +60,37 @@ absl::StatusOr<std::vector<StoreImpl::Admitted>> StoreImpl::Admit(
           const bool is_new,
           filter.Admit(StreamOf(chunk, run.id), chunk.header().chunk_sequence));
       if (!is_new) continue;
-      admitted.push_back({&chunk, run.id});
+      frames.push_back({&chunk, run.id});
       runs.push_back(run.id);
     }
     return runs;
   };
   MSITD_RETURN_IF_ERROR(appends_.Enter(admit));
-  return admitted;
+  return frames;
 }
 
-absl::Status StoreImpl::Append(std::span<chunk::Chunk> chunks) {
-  if (const absl::Status status = ReopenLostIndex(); !status.ok()) {
+absl::Status StoreLog::Append(std::span<chunk::Chunk> chunks) {
+  if (const absl::Status status = reopen_index_(); !status.ok()) {
     return ToAppendStatus(status);
   }
-  const MutexLock lock(append_mu_);
+  const MutexLock lock(mu_);
   if (is_closed_) return absl::FailedPreconditionError("the store is closed");
-  MSITD_RETURN_IF_ERROR(CheckLogIsWhole());
+  MSITD_RETURN_IF_ERROR(CheckIsWhole());
   if (const absl::Status status = ResumeIndex(); !status.ok()) {
     return ToAppendStatus(status);
   }
-  const absl::StatusOr<std::vector<Admitted>> admission = Admit(chunks);
+  const absl::StatusOr<std::vector<LogFrame>> admission = Admit(chunks);
   if (!admission.ok()) {
     const bool is_refusal = !Reason(admission.status()).empty();
     return is_refusal ? admission.status() : ToAppendStatus(admission.status());
   }
-  const std::vector<Admitted>& admitted = *admission;
-  if (admitted.empty()) return absl::OkStatus();
+  const std::vector<LogFrame>& frames = *admission;
+  if (frames.empty()) return absl::OkStatus();
   uint64_t bytes = 0;
-  for (const Admitted& one : admitted) bytes += one.chunk->frame_bytes();
+  for (const LogFrame& frame : frames) bytes += frame.chunk->frame_bytes();
   absl::Status status = EnsureRoom(bytes);
   const bool has_room = status.ok();
-  if (has_room) status = AppendAdmitted(admitted);
+  if (has_room) status = AppendAdmitted(frames);
   appends_.Leave();
   if (!has_room) {
     // Frees preallocated space, which may be all that the next append needs.
@@ -89,7 +109,7 @@ absl::Status StoreImpl::Append(std::span<chunk::Chunk> chunks) {
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::EnsureRoom(uint64_t bytes) {
+absl::Status StoreLog::EnsureRoom(uint64_t bytes) {
   const uint64_t unbacked =
       writer_ == nullptr ? bytes : writer_->UnbackedBytes(bytes);
   MSITD_RETURN_IF_ERROR(room_.EnsureFree(unbacked + kAppendRoomBytes));
@@ -101,7 +121,7 @@ absl::Status StoreImpl::EnsureRoom(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::ResumeIndex() {
+absl::Status StoreLog::ResumeIndex() {
   if (!index_failed_ && !index_->db().has_failed()) return absl::OkStatus();
   const absl::Status status = index_->db().Resume();
   index_failed_ = !status.ok();
@@ -109,14 +129,14 @@ absl::Status StoreImpl::ResumeIndex() {
   return status;
 }
 
-absl::Status StoreImpl::Probe() {
-  if (const absl::Status status = ReopenLostIndex(); !status.ok()) {
+absl::Status StoreLog::Probe() {
+  if (const absl::Status status = reopen_index_(); !status.ok()) {
     return ToAppendStatus(status);
   }
-  const MutexLock lock(append_mu_);
+  const MutexLock lock(mu_);
   if (is_closed_) return absl::FailedPreconditionError("the store is closed");
-  MSITD_RETURN_IF_ERROR(CheckLogIsWhole());
-  const auto probe = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_) {
+  MSITD_RETURN_IF_ERROR(CheckIsWhole());
+  const auto probe = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     MSITD_RETURN_IF_ERROR(room_.EnsureFree(kProbeRoomBytes));
     MSITD_RETURN_IF_ERROR(ResumeIndex());
     MSITD_RETURN_IF_ERROR(EnsureRoom(0));
@@ -130,65 +150,50 @@ absl::Status StoreImpl::Probe() {
   return ToAppendStatus(status);
 }
 
-absl::StatusOr<uint64_t> StoreImpl::CommittedChunkCount(std::string_view run,
-                                                        int32_t rank,
-                                                        uint64_t stream_id) {
-  MSITD_RETURN_IF_ERROR(CheckLogIsWhole());
+absl::StatusOr<uint64_t> StoreLog::CommittedChunkCount(std::string_view run,
+                                                       int32_t rank,
+                                                       uint64_t stream_id) {
+  MSITD_RETURN_IF_ERROR(CheckIsWhole());
   const absl::StatusOr<RunBrief> info = index_->runs().Brief(run);
   if (!info.ok()) return 0;
   return index_->streams().ChunkCount({info->id, rank, stream_id});
 }
 
-absl::StatusOr<bool> StoreImpl::HasChunksOfOthers(std::string_view run,
-                                                  int32_t rank,
-                                                  uint64_t stream_id) {
-  MSITD_RETURN_IF_ERROR(CheckLogIsWhole());
+absl::StatusOr<bool> StoreLog::HasChunksOfOthers(std::string_view run,
+                                                 int32_t rank,
+                                                 uint64_t stream_id) {
+  MSITD_RETURN_IF_ERROR(CheckIsWhole());
   const absl::StatusOr<RunBrief> info = index_->runs().Brief(run);
   if (!info.ok()) return false;
   return index_->streams().HasOtherStream({info->id, rank, stream_id});
 }
 
-absl::StatusOr<StreamCoverage> StoreImpl::ReportCoverage(
+absl::StatusOr<StreamCoverage> StoreLog::ReportCoverage(
     std::string_view run, int32_t rank, uint64_t stream_id,
     const StreamCoverage& coverage) {
   return index_->ReportCoverage(run, rank, stream_id, coverage);
 }
 
-absl::Status StoreImpl::AppendAdmitted(std::span<const Admitted> admitted) {
-  std::vector<IndexedFrame> frames;
-  frames.reserve(admitted.size());
-  for (const Admitted& one : admitted) {
-    frames.push_back({one.chunk, one.run, true});
-  }
-  MSITD_RETURN_IF_ERROR(PlaceFrames(admitted));
-  std::vector<AliasResolver::Frame> placed;
-  placed.reserve(admitted.size());
-  for (const Admitted& one : admitted) placed.push_back({one.chunk, one.run});
-  AliasResolver aliases(index_.get(), std::move(placed));
+absl::Status StoreLog::AppendAdmitted(std::span<const LogFrame> frames) {
+  MSITD_RETURN_IF_ERROR(PlaceFrames(frames));
+  AliasResolver aliases(index_.get(), frames);
   MSITD_RETURN_IF_ERROR(aliases.Resolve());
   MSITD_ASSIGN_OR_RETURN(FrameIndexer::Prepared prepared,
-                         WriteAndPrepare(admitted, frames, aliases));
+                         WriteAndPrepare(frames, aliases));
   MSITD_RETURN_IF_ERROR(RecordNewest());
   const absl::StatusOr<IndexOutcome> outcome =
       index_->frames().Commit(std::move(prepared));
   index_failed_ = !outcome.ok();
   MSITD_RETURN_IF_ERROR(outcome.status());
   for (const auto& [frame, count] : outcome->frame_conflicts) {
-    admitted[frame].chunk->set_conflict_count(count);
+    frames[frame].chunk->set_conflict_count(count);
   }
-  const MutexLock lock(stats_mu_);
-  stats_.committed_chunk_count += frames.size();
-  stats_.committed_record_count += outcome->record_count;
-  stats_.committed_bytes += outcome->payload_bytes;
-  stats_.duplicate_count += outcome->duplicate_count;
-  stats_.conflict_count += outcome->conflict_count;
-  stats_.checked_digest_count += outcome->checked_digest_count;
-  stats_.false_digest_count += outcome->false_digest_count;
-  segment_sizes_[ToNumber(writer_->id())] = writer_->durable_bytes();
+  figures_.CountAppend(frames.size(), *outcome, writer_->id(),
+                       writer_->durable_bytes());
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::RecordNewest() {
+absl::Status StoreLog::RecordNewest() {
   const NewestSegment newest{ToNumber(writer_->id()), false};
   if (newest == newest_) return absl::OkStatus();
   const absl::Status status = index_->SetNewest(newest);
@@ -202,7 +207,7 @@ absl::Status StoreImpl::RecordNewest() {
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::PlaceFrames(std::span<const Admitted> admitted) {
+absl::Status StoreLog::PlaceFrames(std::span<const LogFrame> frames) {
   if (writer_ != nullptr &&
       writer_->written_bytes() >= options_.segment_bytes_max) {
     EndSegment();
@@ -210,37 +215,33 @@ absl::Status StoreImpl::PlaceFrames(std::span<const Admitted> admitted) {
   if (writer_ == nullptr) MSITD_RETURN_IF_ERROR(BeginSegment());
   writer_->set_asks_ahead(asks_ahead_);
   const int64_t now_ns = env_.NowNs();
-  for (const Admitted& one : admitted) {
+  for (const LogFrame& frame : frames) {
     // The number is used up even if the write fails: a frame left by a failed
     // write must not share its number with another frame.
-    writer_->Place(*one.chunk, {one.run, next_frame_sequence_++, now_ns});
+    writer_->Place(*frame.chunk, {frame.run, next_frame_sequence_++, now_ns});
   }
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::WriteFrames(std::span<const Admitted> admitted,
-                                    const AliasResolver& aliases) {
-  std::vector<chunk::Chunk*> chunks;
-  chunks.reserve(admitted.size());
-  for (const Admitted& one : admitted) chunks.push_back(one.chunk);
-  MSITD_RETURN_IF_ERROR(writer_->Write(chunks, [&aliases](chunk::Chunk& chunk) {
+absl::Status StoreLog::WriteFrames(std::span<const LogFrame> frames,
+                                   const AliasResolver& aliases) {
+  MSITD_RETURN_IF_ERROR(writer_->Write(frames, [&aliases](chunk::Chunk& chunk) {
     aliases.StampSamples(chunk);
   }));
   return writer_->Sync();
 }
 
-absl::StatusOr<FrameIndexer::Prepared> StoreImpl::WriteAndPrepare(
-    std::span<const Admitted> admitted, std::span<const IndexedFrame> frames,
-    const AliasResolver& aliases) {
+absl::StatusOr<FrameIndexer::Prepared> StoreLog::WriteAndPrepare(
+    std::span<const LogFrame> frames, const AliasResolver& aliases) {
   const LogPosition position{ToNumber(writer_->id()), writer_->placed_bytes(),
                              next_frame_sequence_};
   size_t record_count = 0;
   bool has_samples = false;
-  for (const Admitted& one : admitted) {
-    record_count += one.chunk->records().size();
+  for (const LogFrame& frame : frames) {
+    record_count += frame.chunk->records().size();
     // Hashes of samples are stamped during the write, so such chunks cannot be
     // indexed concurrently.
-    has_samples |= one.chunk->kept() == chunk::Kept::kSample;
+    has_samples |= frame.chunk->kept() == chunk::Kept::kSample;
   }
   std::optional<absl::StatusOr<FrameIndexer::Prepared>> prepared;
   const auto prepare = [this, frames, position, &prepared] {
@@ -248,7 +249,7 @@ absl::StatusOr<FrameIndexer::Prepared> StoreImpl::WriteAndPrepare(
   };
   const bool is_aside = !has_samples && record_count >= kAsideRecordsMin;
   if (is_aside) preparer_.Start(prepare);
-  const absl::Status written = WriteFrames(admitted, aliases);
+  const absl::Status written = WriteFrames(frames, aliases);
   if (is_aside) preparer_.Await();
   MSITD_RETURN_IF_ERROR(written);
   if (!is_aside) prepare();
@@ -256,7 +257,7 @@ absl::StatusOr<FrameIndexer::Prepared> StoreImpl::WriteAndPrepare(
   return *std::move(prepared);
 }
 
-absl::Status StoreImpl::BeginSegment() {
+absl::Status StoreLog::BeginSegment() {
   const SegmentId id{next_segment_id_++};
   SegmentHeader header;
   header.store_id = index_->store_id();
@@ -273,7 +274,7 @@ absl::Status StoreImpl::BeginSegment() {
   return absl::OkStatus();
 }
 
-void StoreImpl::EndSegment() {
+void StoreLog::EndSegment() {
   if (writer_ == nullptr) return;
   const SegmentId id = writer_->id();
   writer_->Seal(acknowledged_bytes_);
@@ -298,6 +299,47 @@ void StoreImpl::EndSegment() {
     StorageLogger()->warn("segment {} of no use stays: {}", ToNumber(id),
                           Message(status));
   }
+}
+
+bool StoreLog::SealForRetention() {
+  const MutexLock lock(mu_);
+  if (writer_ == nullptr || acknowledged_bytes_ <= kSegmentHeaderBytes) {
+    return false;
+  }
+  if (acknowledged_bytes_ < Upkeep::kSealBytesMin &&
+      env_.BootNs() - segment_begin_boot_ns_ < Upkeep::kSealAgeMinNs) {
+    return false;
+  }
+  EndSegment();
+  return true;
+}
+
+std::optional<StoreLog::Extent> StoreLog::CurrentExtent() {
+  const MutexLock lock(mu_);
+  if (is_closed_) return std::nullopt;
+  if (!awaited_.empty()) {
+    // Later segments have frames that the index lacks.
+    return Extent{std::max<uint64_t>(reached_.segment_id, 1), reached_.offset};
+  }
+  if (writer_ == nullptr) return Extent{next_segment_id_, 0};
+  return Extent{ToNumber(writer_->id()), acknowledged_bytes_};
+}
+
+absl::Status StoreLog::Close() {
+  const MutexLock lock(mu_);
+  if (is_closed_) return absl::OkStatus();
+  is_closed_ = true;
+  EndSegment();
+  absl::Status flushed = index_->db().Flush();
+  // Resume also flushes if it succeeds.
+  if (!flushed.ok() && index_->db().Resume().ok()) flushed = absl::OkStatus();
+  if (flushed.ok() && awaited_.empty() && !newest_.is_indexed) {
+    const NewestSegment newest{newest_.segment_id, true};
+    flushed = index_->SetNewest(newest);
+    if (flushed.ok()) newest_ = newest;
+  }
+  room_.KeepBallast();
+  return flushed;
 }
 
 }  // namespace msitd::storage

@@ -3,13 +3,13 @@
 #include <map>
 #include <utility>
 
-#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/ingest/chunk_path.h"
 #include "daemon/log/log.h"
 #include "protos/base/check.h"
 #include "protos/compute/digest.h"
 #include "protos/status/status.h"
 
-// The threads of the pipeline.
+// The threads of the chunk path.
 //
 // Group commit works as follows. A digest thread finishes a chunk and, if the
 // chunk is the next in order, touches its stream. The commit thread works in
@@ -94,7 +94,7 @@ absl::Status ForProducer(const absl::Status& status) {
 
 }  // namespace
 
-void IngestPipeline::DigestLoop() {
+void ChunkPath::DigestLoop() {
   while (true) {
     StreamHandle stream;
     PendingChunk* pending = nullptr;
@@ -120,7 +120,7 @@ void IngestPipeline::DigestLoop() {
   }
 }
 
-void IngestPipeline::CommitLoop() {
+void ChunkPath::CommitLoop() {
   while (true) {
     Round round;
     {
@@ -142,7 +142,7 @@ void IngestPipeline::CommitLoop() {
   }
 }
 
-bool IngestPipeline::AwaitRound(bool& probe) {
+bool ChunkPath::AwaitRound(bool& probe) {
   const auto probe_due =
       std::chrono::steady_clock::now() + options_.probe_interval;
   while (touched_.empty()) {
@@ -164,20 +164,21 @@ bool IngestPipeline::AwaitRound(bool& probe) {
   return true;
 }
 
-void IngestPipeline::ProbeStorage() {
+void ChunkPath::ProbeStorage() {
   const absl::Status status = log_.Probe();
   const StorageState state = StateOf(status);
+  StorageState before = StorageState::kOk;
   {
     MutexLock lock(mu_);
-    const StorageState before = stats_.storage_state;
-    stats_.storage_state = state;
+    before = std::exchange(stats_.storage_state, state);
     stats_.storage_error = Message(status);
-    if (state == before) return;
   }
-  LogState(state, Message(status));
+  // How long the commit thread may sleep depends on the state.
+  commit_ready_.NotifyOne();
+  if (state != before) LogState(state, Message(status));
 }
 
-IngestPipeline::Round IngestPipeline::GatherLocked() {
+ChunkPath::Round ChunkPath::GatherLocked() {
   Round round;
   uint64_t bytes = 0;
   while (!touched_.empty() && bytes < options_.commit_bytes_max) {
@@ -211,8 +212,8 @@ IngestPipeline::Round IngestPipeline::GatherLocked() {
   return round;
 }
 
-void IngestPipeline::Append(std::span<Item* const> items,
-                            std::span<absl::Status*> results) {
+void ChunkPath::Append(std::span<Item* const> items,
+                       std::span<absl::Status*> results) {
   std::vector<chunk::Chunk> chunks;
   chunks.reserve(items.size());
   for (Item* item : items) chunks.push_back(std::move(item->pending->chunk));
@@ -224,7 +225,7 @@ void IngestPipeline::Append(std::span<Item* const> items,
   }
 }
 
-void IngestPipeline::AppendRound(Round& round) {
+void ChunkPath::AppendRound(Round& round) {
   if (round.commits.empty()) return;
   round.results.resize(round.commits.size());
   std::vector<Item*> items;
@@ -239,7 +240,7 @@ void IngestPipeline::AppendRound(Round& round) {
 
 // A single run that is sealed or deleted fails the Append of the whole group.
 // Appends each run separately, so that the other runs are not affected.
-void IngestPipeline::AppendByRun(Round& round) {
+void ChunkPath::AppendByRun(Round& round) {
   struct RunItems {
     std::vector<Item*> items;
     std::vector<absl::Status*> results;
@@ -253,7 +254,7 @@ void IngestPipeline::AppendByRun(Round& round) {
   for (auto& [run, part] : parts) Append(part.items, part.results);
 }
 
-void IngestPipeline::PassOnReports(std::vector<Report> reports) {
+void ChunkPath::PassOnReports(std::vector<Report> reports) {
   if (reports.empty()) return;
   StreamCoverage total;
   for (const Report& report : reports) {
@@ -272,7 +273,7 @@ void IngestPipeline::PassOnReports(std::vector<Report> reports) {
   gone_.NotifyAll();
 }
 
-void IngestPipeline::SettleLocked(Round& round) {
+void ChunkPath::SettleLocked(Round& round) {
   const auto settle = [](Item& item) {
     --item.stream->in_flight_chunks;
     item.stream->in_flight_bytes -= item.pending->bytes;
@@ -307,8 +308,7 @@ void IngestPipeline::SettleLocked(Round& round) {
   }
 }
 
-IngestPipeline::Notice IngestPipeline::NoticeLocked(
-    const StreamHandle& stream) {
+ChunkPath::Notice ChunkPath::NoticeLocked(const StreamHandle& stream) {
   Notice notice;
   notice.stream = stream;
   if (std::exchange(stream->owes_ack, false)) {
@@ -329,7 +329,7 @@ IngestPipeline::Notice IngestPipeline::NoticeLocked(
   return notice;
 }
 
-void IngestPipeline::Conclude(Round& round) {
+void ChunkPath::Conclude(Round& round) {
   // The transport receives its memory back before the commit is reported, so
   // that a producer that waits for each commit finds room.
   for (Item& item : round.commits) item.pending->lease.reset();

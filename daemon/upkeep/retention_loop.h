@@ -7,11 +7,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "daemon/ingest/step_loop.h"
+#include "daemon/upkeep/step_loop.h"
 #include "protos/status/mutex.h"
 #include "storage/face/upkeep.h"
 
-namespace msitd::ingest {
+namespace msitd::upkeep {
 
 // Frees space in a store, step by step, on a thread of its own: removes the
 // bytes that the retention policy does not keep, reclaims the space of deleted
@@ -65,4 +65,4 @@ class RetentionLoop {
   StepLoop loop_;
 };
 
-}  // namespace msitd::ingest
+}  // namespace msitd::upkeep

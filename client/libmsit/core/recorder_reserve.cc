@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <utility>
+#include <vector>
 
-#include "client/libmsit/core/client.h"
 #include "client/libmsit/core/copy/part_payload.h"
+#include "client/libmsit/core/recorder.h"
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/os/aligned_buffer.h"
@@ -48,42 +49,37 @@ uint64_t ScratchBytes(const std::vector<PartSize>& sizes) {
 
 }  // namespace
 
-Status Client::Reserve(const TensorView& tensor,
-                       std::unique_ptr<Reservation>* reservation) {
-  const RecordingScope scope(recording_time_);
-  return Take(tensor, reservation);
-}
-
-bool Client::MayReserve(uint64_t tensor_bytes) const {
+bool Recorder::MayReserve(uint64_t tensor_bytes) const {
   return tensor_bytes <= Scratch::kBytes &&
-         tensor_bytes <= pool_.capacity() / 2 * kPartBytes;
+         tensor_bytes <= chunks_.pool().capacity() / 2 * kPartBytes;
 }
 
-bool Client::FindRoom(const chunk::RecordSpec& record, size_t slot_count,
-                      uint64_t scratch_bytes, Reservation& reservation,
-                      std::optional<RoomWait>* wait, Lock& lock) {
-  while (!is_closing_ && !was_refused_) {
+bool Recorder::FindRoom(const chunk::RecordSpec& record, size_t slot_count,
+                        uint64_t scratch_bytes, Reservation& reservation,
+                        std::optional<RoomWait>* wait, Lock& lock) {
+  while (!is_closing_ && !sender_.status().was_refused) {
     if (scratch_bytes != 0 && reservation.scratch.empty()) {
       reservation.scratch = scratch_.Take(scratch_bytes);
     }
     const bool has_scratch = scratch_bytes == 0 || !reservation.scratch.empty();
     // A single part waits when it reserves its place, which may be in an open
     // chunk.
-    if (has_scratch && (slot_count == 1 || pool_.free_count() >= slot_count)) {
+    if (has_scratch &&
+        (slot_count == 1 || chunks_.pool().free_count() >= slot_count)) {
       return true;
     }
     // See Chunker::Reserve.
-    if (queue_.empty()) chunker_.Seal();
-    work_.notify_one();
+    if (chunks_.empty()) chunks_.Seal();
+    chunks_.work().notify_one();
     if (!MakeRoom(record.token, wait, lock)) return false;
   }
   return false;
 }
 
-Status Client::ReserveParts(const TensorView& tensor, KeptLevel kept,
-                            chunk::RecordSpec& part,
-                            std::unique_ptr<Reservation>* reservation,
-                            Lock& lock) {
+Status Recorder::ReserveParts(const TensorView& tensor, KeptLevel kept,
+                              chunk::RecordSpec& part,
+                              std::unique_ptr<Reservation>* reservation,
+                              Lock& lock) {
   std::vector<PartSize> sizes;
   for (uint64_t at = 0; at < part.tensor_bytes; at += kPartBytes) {
     const uint64_t bytes = std::min(kPartBytes, part.tensor_bytes - at);
@@ -113,7 +109,7 @@ Status Client::ReserveParts(const TensorView& tensor, KeptLevel kept,
           FindPlace(part, kept, &wait, lock);
       has_room = found.has_value();
       if (!found) break;
-      if (found->wakes_sender) work_.notify_one();
+      if (found->wakes_sender) chunks_.work().notify_one();
       Reservation::ReservedPart& added = made->parts.emplace_back(
           Reservation::ReservedPart{.place = found->place,
                                     .bytes = found->place.payload,
@@ -137,49 +133,60 @@ Status Client::ReserveParts(const TensorView& tensor, KeptLevel kept,
     GiveScratch(*made);
     throw;
   }
-  ledger_.Record(part.tensor_bytes);
+  chunks_.ledger().Record(part.tensor_bytes);
   *reservation = std::move(made);
   return {};
 }
 
-void Client::Withdraw(const Reservation& reservation, bool is_still_written) {
+void Recorder::Withdraw(const Reservation& reservation, bool is_still_written) {
   bool has_completed = false;
   for (const Reservation::ReservedPart& part : reservation.parts) {
     part.place.slot->is_still_written |= is_still_written;
-    has_completed |= chunker_.Withdraw(part.place);
+    has_completed |= chunks_.Withdraw(part.place);
   }
   for (const Chunker::PartPlace& alias : reservation.aliases) {
-    has_completed |= chunker_.Withdraw(alias);
-    ledger_.TakeBack();
+    has_completed |= chunks_.Withdraw(alias);
+    chunks_.ledger().TakeBack();
   }
   if (!has_completed) return;
-  work_.notify_one();
+  chunks_.work().notify_one();
   // Chunks may have left the queue.
-  room_.notify_all();
-  progress_.notify_all();
+  chunks_.room().notify_all();
+  chunks_.progress().notify_all();
 }
 
-bool Client::WithdrawOpenReservations() {
+bool Recorder::WaitForReservations(Clock::time_point deadline,
+                                   InterruptibleWait& wait, Lock& lock) {
+  auto result = InterruptibleWait::Result::kWoken;
+  while (!open_reservations_.empty() && !sender_.status().has_ended &&
+         result == InterruptibleWait::Result::kWoken) {
+    chunks_.Seal();
+    chunks_.work().notify_one();
+    result = wait.Until(chunks_.progress(), deadline, lock);
+  }
+  return result != InterruptibleWait::Result::kInterrupted;
+}
+
+bool Recorder::WithdrawOpenReservations() {
   // If the sender has ended, it has dropped and counted them.
-  if (open_reservations_.empty() || is_sender_over_) return false;
+  if (open_reservations_.empty() || sender_.status().has_ended) return false;
   for (const auto& [sequence, reservation] :
        std::exchange(open_reservations_, {})) {
     Withdraw(*reservation, /*is_still_written=*/true);
-    ledger_.TakeBack();
+    chunks_.ledger().TakeBack();
     ++withdrawal_count_;
   }
   aliases_.Clear();
   return true;
 }
 
-void Client::GiveScratch(const Reservation& reservation) {
+void Recorder::GiveScratch(const Reservation& reservation) {
   if (reservation.scratch.empty()) return;
   scratch_.Give(reservation.scratch);
-  room_.notify_all();
+  chunks_.room().notify_all();
 }
 
-Status Client::Publish(const Reservation& reservation, bool is_filled) {
-  if (fork_guard_.in_child()) return ClosedOrForked();
+Status Recorder::Publish(const Reservation& reservation, bool is_filled) {
   for (const Reservation::ReservedPart& part : reservation.parts) {
     const std::span<std::byte> payload = part.place.payload;
     if (!is_filled) {
@@ -188,48 +195,35 @@ Status Client::Publish(const Reservation& reservation, bool is_filled) {
       PutDigest(part.bytes, reservation.dtype, payload);
     }
   }
-  const Lock lock(mu_);
+  const Lock lock(chunks_.mu());
   const bool was_open = open_reservations_.erase(reservation.sequence) != 0;
   // The sender has ended, and has dropped and counted it.
-  if (is_sender_over_) {
-    return is_closing_ ? ClosedOrForked()
-                       : Status{MSIT_ERROR_DROPPED, stream_error_};
+  if (sender_.status().has_ended) {
+    return is_closing_ ? Closed()
+                       : Status{MSIT_ERROR_DROPPED, sender_.status().error};
   }
   // Close has withdrawn and counted it.
-  if (!was_open) return ClosedOrForked();
-  if (is_closing_) progress_.notify_all();
+  if (!was_open) return Closed();
+  if (is_closing_) chunks_.progress().notify_all();
   if (is_filled) {
     bool has_completed = false;
     for (const Reservation::ReservedPart& part : reservation.parts) {
-      has_completed |= chunker_.Written(part.place);
+      has_completed |= chunks_.Written(part.place);
     }
     for (const Chunker::PartPlace& alias : reservation.aliases) {
-      has_completed |= chunker_.Written(alias);
+      has_completed |= chunks_.Written(alias);
     }
-    if (has_completed) {
-      work_.notify_one();
-      // A complete chunk may be dropped to make room for a higher token.
-      if (overflow_.drops_oldest_token()) room_.notify_all();
-    }
+    if (has_completed) OnCompleted();
   } else {
     Withdraw(reservation, /*is_still_written=*/false);
-    ledger_.TakeBack();
+    chunks_.ledger().TakeBack();
     ++withdrawal_count_;
     // The record may be an original.
     aliases_.Clear();
-    WakeInTime();
+    sender_.WakeInTime();
   }
   GiveScratch(reservation);
   return {};
-}
-
-std::vector<std::span<std::byte>> Client::Memory() const {
-  std::vector<std::span<std::byte>> memory;
-  if (fork_guard_.in_child()) return memory;
-  const Lock lock(mu_);
-  if (!shared_memory_.empty()) memory.push_back(shared_memory_);
-  if (!scratch_.memory().empty()) memory.push_back(scratch_.memory());
-  return memory;
 }
 
 }  // namespace msitd::libmsit

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ingest/retention_loop.h"
+#include "daemon/upkeep/retention_loop.h"
 
 #include <algorithm>
 
 #include "daemon/log/log.h"
 #include "protos/status/status.h"
 
-namespace msitd::ingest {
+namespace msitd::upkeep {
 
 RetentionLoop::RetentionLoop(storage::Upkeep& store, const Options& options)
     : store_(store), options_(options) {
@@ -81,4 +81,4 @@ void RetentionLoop::SetError(const std::string& error) {
   }
 }
 
-}  // namespace msitd::ingest
+}  // namespace msitd::upkeep

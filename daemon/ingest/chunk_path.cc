@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ingest/ingest_pipeline.h"
-
-#include <fmt/format.h>
+#include "daemon/ingest/chunk_path.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
-#include "daemon/ingest/run_hold.h"
+#include "daemon/ingest/ingest_errors.h"
 #include "daemon/log/log.h"
-#include "protos/base/check.h"
-#include "protos/base/limits.h"
 #include "protos/os/nice.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
+
 namespace msitd::ingest {
 namespace {
 
@@ -43,12 +39,8 @@ StreamStats Describe(const IngestStream& stream,
 
 }  // namespace
 
-IngestPipeline::IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
-                               const IngestOptions& options)
-    : runs_(runs),
-      log_(log),
-      options_(options),
-      registry_(options.streams_max) {
+ChunkPath::ChunkPath(storage::ChunkLog& log, const IngestOptions& options)
+    : log_(log), options_(options), registry_(options.streams_max) {
   for (int i = 0; i < options.digest_threads; ++i) {
     digest_threads_.push_back(StartThread("digest", [this] {
       BeNice(options_.nice);
@@ -61,7 +53,7 @@ IngestPipeline::IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
   });
 }
 
-IngestPipeline::~IngestPipeline() {
+ChunkPath::~ChunkPath() {
   (void)Drain(std::chrono::steady_clock::time_point::max());
   {
     MutexLock lock(mu_);
@@ -73,8 +65,7 @@ IngestPipeline::~IngestPipeline() {
   commit_thread_.join();
 }
 
-int64_t IngestPipeline::FirstTokenAhead(std::string_view run,
-                                        int64_t stored_end) {
+int64_t ChunkPath::FirstTokenAhead(std::string_view run, int64_t stored_end) {
   const auto now = std::chrono::steady_clock::now();
   int64_t out = stored_end;
   MutexLock lock(mu_);
@@ -84,49 +75,8 @@ int64_t IngestPipeline::FirstTokenAhead(std::string_view run,
   return out;
 }
 
-absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
-    std::string_view run, capture::Policy policy,
-    std::optional<int64_t> first_token, const access::Caller& caller) {
-  // Use the longest possible numbers, so that a policy that fits here also fits
-  // with its final numbers.
-  policy.revision = std::numeric_limits<uint64_t>::max();
-  policy.first_token = kTokenMax;
-  if (capture::Policies alone; !capture::Add(policy, alone)) {
-    return WithReason(
-        MakeStatus(Code::kInvalidArgument, "the policy is over {} bytes long",
-                   capture::kPoliciesBytesMax),
-        ErrorReason::kFieldInvalid);
-  }
-  const RunHold hold(*this, run);
-  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
-  StreamSpec spec;
-  spec.run = std::string(run);
-  spec.caller = caller;
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, CreateOrGetRun(spec));
-  if (info.sealed) return RunSealed(run, "is sealed");
-  if (info.spec.restoring) return storage::RunRestoring(run);
-  capture::Policies policies;
-  if (!info.capture_policy.empty() &&
-      !capture::Decode(info.capture_policy, policies)) {
-    return absl::DataLossError("the capture policy of the run is damaged");
-  }
-  policy.revision = policies.empty() ? 1 : policies.back().revision + 1;
-  policy.first_token = std::min(
-      first_token.value_or(FirstTokenAhead(run, info.counters.token_end)),
-      kTokenMax);
-  MSITD_CHECK(capture::Add(policy, policies));
-  auto encoded = std::make_shared<const std::string>(capture::Encode(policies));
-  MSITD_RETURN_IF_ERROR(runs_.SetCapturePolicy(run, *encoded).status());
-  MutexLock lock(mu_);
-  for (const StreamHandle& stream : registry_.StreamsOf(run)) {
-    stream->new_policy = encoded;
-    TouchLocked(stream);
-  }
-  return policy;
-}
-
-absl::Status IngestPipeline::CheckAddress(const IngestStream& stream,
-                                          const chunk::Chunk& chunk) const {
+absl::Status ChunkPath::CheckAddress(const IngestStream& stream,
+                                     const chunk::Chunk& chunk) const {
   const chunk::ChunkHeader& header = chunk.header();
   const StreamSpec& spec = stream.spec;
   if (chunk.run() == spec.run && header.rank == spec.rank &&
@@ -142,29 +92,29 @@ absl::Status IngestPipeline::CheckAddress(const IngestStream& stream,
       ErrorReason::kChunkMisdirected);
 }
 
-IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
-                                              std::span<const std::byte> bytes,
-                                              std::unique_ptr<Lease> lease) {
+ChunkSink::Offered ChunkPath::Offer(const StreamHandle& stream,
+                                    std::span<const std::byte> bytes,
+                                    std::unique_ptr<Lease> lease) {
   absl::StatusOr<chunk::Chunk> chunk = chunk::Chunk::FromProducer(bytes);
   if (chunk.ok()) return Offer(stream, *std::move(chunk), std::move(lease));
   MutexLock lock(mu_);
   if (!stream->end.has_value()) RefuseLocked(stream, chunk.status());
-  return Offered::kEnded;
+  return ChunkSink::Offered::kEnded;
 }
 
-IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
-                                              chunk::Chunk chunk,
-                                              std::unique_ptr<Lease> lease) {
+ChunkSink::Offered ChunkPath::Offer(const StreamHandle& stream,
+                                    chunk::Chunk chunk,
+                                    std::unique_ptr<Lease> lease) {
   const absl::Status status = CheckAddress(*stream, chunk);
   chunk.header().flags |= stream->spec.shares_memory ? chunk::kSharedMemoryFlag
                                                      : chunk::kOwnMemoryFlag;
   const uint64_t chunk_bytes = chunk.head().size() + chunk.payload().size();
 
   MutexLock lock(mu_);
-  if (stream->end.has_value()) return Offered::kEnded;
+  if (stream->end.has_value()) return ChunkSink::Offered::kEnded;
   if (!status.ok()) {
     RefuseLocked(stream, status);
-    return Offered::kEnded;
+    return ChunkSink::Offered::kEnded;
   }
   const uint64_t sequence = chunk.header().chunk_sequence;
   if (sequence > stream->next_sequence) {
@@ -179,12 +129,12 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
                     ErrorReason::kChunkOutOfOrder),
                 "expected", std::to_string(stream->next_sequence)),
             "received", std::to_string(sequence)));
-    return Offered::kEnded;
+    return ChunkSink::Offered::kEnded;
   }
   if (sequence < stream->next_sequence) {
     stream->owes_ack = true;
     TouchLocked(stream);
-    return Offered::kMore;
+    return ChunkSink::Offered::kMore;
   }
   history_.NoteChunk(stream->spec.run, stream->spec.rank);
   ++stream->next_sequence;
@@ -195,16 +145,16 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
   to_digest_.emplace_back(stream, stream->pending.back().get());
   digest_ready_.NotifyOne();
   if (stream->in_flight_bytes < options_.stream_window_bytes) {
-    return Offered::kMore;
+    return ChunkSink::Offered::kMore;
   }
   stream->awaits_room = true;
   hurry_ = true;
-  return Offered::kWait;
+  return ChunkSink::Offered::kWait;
 }
 
-void IngestPipeline::ReportCoverage(const StreamHandle& stream,
-                                    const StreamCoverage& coverage,
-                                    int64_t token_end) {
+void ChunkPath::ReportCoverage(const StreamHandle& stream,
+                               const StreamCoverage& coverage,
+                               int64_t token_end) {
   MutexLock lock(mu_);
   if (stream->end.has_value()) return;
   stream->coverage = coverage;
@@ -213,27 +163,26 @@ void IngestPipeline::ReportCoverage(const StreamHandle& stream,
   TouchLocked(stream);
 }
 
-void IngestPipeline::NoteMemory(const StreamHandle& stream,
-                                std::shared_ptr<const StreamMemory> memory) {
+void ChunkPath::NoteMemory(const StreamHandle& stream,
+                           std::shared_ptr<const StreamMemory> memory) {
   MutexLock lock(mu_);
   stream->memory = std::move(memory);
 }
 
-void IngestPipeline::Finish(const StreamHandle& stream,
-                            const absl::Status& status) {
+void ChunkPath::Finish(const StreamHandle& stream, const absl::Status& status) {
   MutexLock lock(mu_);
   EndLocked(stream, status);
 }
 
-void IngestPipeline::RefuseLocked(const StreamHandle& stream,
-                                  const absl::Status& status) {
+void ChunkPath::RefuseLocked(const StreamHandle& stream,
+                             const absl::Status& status) {
   ++stats_.refused_chunk_count;
   ++stats_.refused_by_reason[Reason(status)];
   EndLocked(stream, status);
 }
 
-void IngestPipeline::EndLocked(const StreamHandle& stream,
-                               const absl::Status& status) {
+void ChunkPath::EndLocked(const StreamHandle& stream,
+                          const absl::Status& status) {
   if (stream->end.has_value()) return;
   stream->end = status;
   history_.End(stream->spec.run, stream->spec.rank, status.ok());
@@ -241,7 +190,7 @@ void IngestPipeline::EndLocked(const StreamHandle& stream,
   TouchLocked(stream);
 }
 
-void IngestPipeline::TouchLocked(const StreamHandle& stream) {
+void ChunkPath::TouchLocked(const StreamHandle& stream) {
   if (!stream->touched) {
     stream->touched = true;
     touched_.push_back(stream);
@@ -249,7 +198,7 @@ void IngestPipeline::TouchLocked(const StreamHandle& stream) {
   commit_ready_.NotifyOne();
 }
 
-bool IngestPipeline::TryReleaseLocked(const StreamHandle& stream) {
+bool ChunkPath::TryReleaseLocked(const StreamHandle& stream) {
   const uint64_t awaited =
       stream->discard ? stream->committing_chunks : stream->in_flight_chunks;
   if (awaited > 0 || stream->reporting) return false;
@@ -257,8 +206,8 @@ bool IngestPipeline::TryReleaseLocked(const StreamHandle& stream) {
   return true;
 }
 
-void IngestPipeline::EndStreamsOf(std::string_view run, std::string_view what,
-                                  bool discards) {
+void ChunkPath::EndStreamsOf(std::string_view run, std::string_view what,
+                             bool discards) {
   std::vector<Report> reports;
   {
     MutexLock lock(mu_);
@@ -280,73 +229,75 @@ void IngestPipeline::EndStreamsOf(std::string_view run, std::string_view what,
   PassOnReports(std::move(reports));
 }
 
-absl::Status IngestPipeline::CheckHeldRun(std::string_view run,
-                                          const access::Caller& caller) {
-  const absl::StatusOr<storage::RunInfo> found = runs_.GetRun(run);
-  if (absl::IsNotFound(found.status())) return absl::OkStatus();
-  MSITD_RETURN_IF_ERROR(found.status());
-  return access::CheckOwner(caller, found->spec.owner,
-                            fmt::format("run '{}'", run));
-}
-
-absl::StatusOr<storage::RunInfo> IngestPipeline::SealRun(
-    std::string_view run, const access::Caller& caller) {
-  const RunHold hold(*this, run);
-  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
-  if (caller != access::Daemon()) {
-    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, runs_.GetRun(run));
-    if (info.spec.restoring) return storage::RunRestoring(run);
+absl::Status ChunkPath::AwaitPredecessor(const StreamSpec& spec) {
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const StreamHandle before,
+                           registry_.Predecessor(spec));
+    if (before == nullptr) return absl::OkStatus();
+    EndLocked(before, absl::AbortedError("the producer has connected again"));
+    while (registry_.Contains(*before) && !TryReleaseLocked(before)) {
+      gone_.Wait(mu_);
+    }
   }
-  EndStreamsOf(run, "was sealed", /*discards=*/false);
-  ForgetActivity(run);
-  return runs_.SealRun(run);
 }
 
-absl::Status IngestPipeline::DeleteRun(std::string_view run,
-                                       const access::Caller& caller) {
-  const RunHold hold(*this, run);
-  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
-  return DeleteHeldRun(run, "was deleted");
+absl::StatusOr<access::FairShares::Grant> ChunkPath::MakeWay(
+    const StreamSpec& spec) {
+  MutexLock lock(mu_);
+  MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
+  return registry_.AcquireShare(spec.caller);
 }
 
-absl::StatusOr<storage::RunInfo> IngestPipeline::ChangeRetention(
-    std::string_view run, const access::Caller& caller,
-    absl::FunctionRef<absl::Status(storage::RunRetention&)> change) {
-  const RunHold hold(*this, run);
-  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo found, runs_.GetRun(run));
-  storage::RunRetention retention = found.retention;
-  MSITD_RETURN_IF_ERROR(change(retention));
-  return runs_.SetRetention(run, retention);
+absl::StatusOr<StreamHandle> ChunkPath::Add(StreamSpec spec, StreamPeer& peer,
+                                            access::FairShares::Grant share,
+                                            uint64_t committed) {
+  auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
+  stream->share = std::move(share);
+  MutexLock lock(mu_);
+  if (draining_) return NotServing();
+  stream->next_sequence = committed;
+  stream->committed_count = committed;
+  registry_.Add(stream);
+  const StreamSpec& is = stream->spec;
+  history_.Open(is.run, is.rank, is.stream_id);
+  return stream;
 }
 
-absl::Status IngestPipeline::ChangeRun(
-    std::string_view run, const access::Caller& caller,
-    absl::FunctionRef<absl::Status()> change) {
-  const RunHold hold(*this, run);
-  MSITD_RETURN_IF_ERROR(CheckHeldRun(run, caller));
-  return change();
+void ChunkPath::SendPolicy(std::string_view run,
+                           std::shared_ptr<const std::string> policy) {
+  MutexLock lock(mu_);
+  for (const StreamHandle& stream : registry_.StreamsOf(run)) {
+    stream->new_policy = policy;
+    TouchLocked(stream);
+  }
 }
 
-absl::Status IngestPipeline::DeleteHeldRun(std::string_view run,
-                                           std::string_view what) {
-  EndStreamsOf(run, what, /*discards=*/true);
-  ForgetActivity(run);
-  return runs_.DeleteRun(run);
+std::vector<uint64_t> ChunkPath::OpenStreamsOf(std::string_view run) {
+  std::vector<uint64_t> ids;
+  MutexLock lock(mu_);
+  for (const StreamHandle& stream : registry_.StreamsOf(run)) {
+    if (!stream->end.has_value()) ids.push_back(stream->spec.stream_id);
+  }
+  return ids;
 }
 
-void IngestPipeline::ForgetActivity(std::string_view run) {
+std::optional<uint64_t> ChunkPath::LastStreamOf(std::string_view run,
+                                                int32_t rank) {
+  MutexLock lock(mu_);
+  return history_.StreamOf(run, rank);
+}
+
+void ChunkPath::ForgetActivity(std::string_view run) {
   MutexLock lock(mu_);
   history_.Forget(run);
 }
 
-RunActivity IngestPipeline::ActivityOf(std::string_view run) {
+RunActivity ChunkPath::ActivityOf(std::string_view run) {
   MutexLock lock(mu_);
   return history_.ActivityOf(run);
 }
 
-absl::Status IngestPipeline::Drain(
-    std::chrono::steady_clock::time_point deadline) {
+absl::Status ChunkPath::Drain(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(mu_);
   draining_ = true;
   for (const StreamHandle& stream : registry_.All()) {
@@ -364,7 +315,12 @@ absl::Status IngestPipeline::Drain(
   return absl::OkStatus();
 }
 
-IngestStats IngestPipeline::Stats() {
+bool ChunkPath::is_draining() {
+  MutexLock lock(mu_);
+  return draining_;
+}
+
+IngestStats ChunkPath::Stats() {
   IngestStats stats;
   std::vector<std::shared_ptr<const StreamMemory>> memories;
   {
@@ -386,7 +342,7 @@ IngestStats IngestPipeline::Stats() {
   return stats;
 }
 
-std::vector<StreamStats> IngestPipeline::Streams(
+std::vector<StreamStats> ChunkPath::Streams(
     const std::optional<std::pair<std::string, int32_t>>& after, size_t limit) {
   const auto now = std::chrono::steady_clock::now();
   std::vector<StreamStats> out;
