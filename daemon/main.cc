@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "daemon/config/command_line.h"
 #include "daemon/server/daemon.h"
@@ -41,5 +42,11 @@ int main(int argc, char** argv) {
   if (command->personal.has_value()) {
     return msitd::server::StartPersonal(command->config, *command->personal);
   }
-  return msitd::server::RunDaemon(command->config, command->recovers);
+  const auto reread = [argc,
+                       argv]() -> absl::StatusOr<msitd::config::DaemonConfig> {
+    auto again = msitd::config::ParseCommandLine(argc, argv);
+    if (!again.ok()) return again.status();
+    return std::move(again->config);
+  };
+  return msitd::server::RunDaemon(command->config, command->recovers, reread);
 }

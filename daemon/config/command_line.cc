@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "daemon/config/problems.h"
 #include "protos/status/status.h"
 
 namespace msitd::config {
@@ -16,6 +17,7 @@ namespace {
 struct Flags {
   std::string config_file;
   bool print_config = false;
+  bool checks_config = false;
   bool recovers = false;
   bool personal = false;
   std::map<std::string_view, std::vector<std::string>> values;
@@ -35,6 +37,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->option_text("FILE");
   app.add_flag("--print-config", flags.print_config,
                "Print the configuration as TOML and exit");
+  app.add_flag("--check-config", flags.checks_config,
+               "Check the configuration, and the files, directories, groups "
+               "and environment variables that it needs. Prints every problem "
+               "with its place, starts nothing, and exits with 0 only if there "
+               "is none");
   app.add_flag("--recover", flags.recovers,
                "Open a store with a damaged index read-only, without changes "
                "to the data directory. A temporary index is built in $TMPDIR "
@@ -54,14 +61,22 @@ void AddFlags(CLI::App& app, Flags& flags) {
   }
 }
 
-absl::Status ApplyFile(const std::string& path, DaemonConfig& config) {
+absl::StatusOr<std::string> ReadConfigFile(const std::string& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file.is_open() || file.bad() || text.fail()) {
+  // An empty file sets only the flag. A directory can be opened, but not read.
+  if (!file.is_open() || file.bad() || text.bad() ||
+      (text.fail() && errno != 0)) {
     return ErrnoStatus(errno == 0 ? EIO : errno, "read " + path);
   }
-  return ApplyToml(text.str(), path, config);
+  return text.str();
+}
+
+absl::Status ApplyFile(const std::string& path, DaemonConfig& config) {
+  MSITD_ASSIGN_OR_RETURN(const std::string text, ReadConfigFile(path));
+  return ApplyToml(text, path, config);
 }
 
 absl::Status ApplyPersonal(CommandLine& out) {
@@ -84,6 +99,71 @@ absl::Status Apply(const Flags& flags, DaemonConfig& config) {
   }
   return Validate(config);
 }
+
+// Finds all problems of a configuration, with their places.
+class ConfigCheck {
+ public:
+  // Applies the flags and files of `out`, and returns what to print. Any
+  // problem is INVALID_ARGUMENT with one line for each.
+  absl::StatusOr<std::string> Run(const Flags& flags, CommandLine& out) {
+    if (flags.personal) AddFiles(out);
+    if (!flags.config_file.empty()) {
+      AddFile(flags.config_file, /*is_optional=*/false, out.config);
+    }
+    for (const auto& [key, values] : flags.values) {
+      if (values.empty()) continue;
+      places_.insert_or_assign(std::string(key), FlagOf(key));
+      AddLines(ApplyFlag(key, values, out.config));
+    }
+    for (const auto& problem : FindProblems(out.config)) Add(problem);
+    for (const auto& problem : FindSystemProblems(out.config)) Add(problem);
+    if (problems_.empty()) return "the configuration is valid\n";
+    return absl::InvalidArgumentError(
+        fmt::format("{}", fmt::join(problems_, "\n")));
+  }
+
+ private:
+  void AddFiles(CommandLine& out) {
+    auto files = FindPersonalFiles();
+    if (!files.ok()) return AddLines(files.status());
+    SetPersonalDefaults(*files, out.config);
+    for (const std::string& file : files->config_files) {
+      AddFile(file, /*is_optional=*/true, out.config);
+    }
+  }
+
+  void AddFile(const std::string& path, bool is_optional,
+               DaemonConfig& config) {
+    const auto text = ReadConfigFile(path);
+    if (is_optional && absl::IsNotFound(text.status())) return;
+    if (!text.ok()) return AddLines(text.status());
+    for (auto& [key, place] : TomlPositions(*text, path)) {
+      places_.insert_or_assign(key, place);
+    }
+    AddLines(ApplyToml(*text, path, config));
+  }
+
+  void AddLines(const absl::Status& status) {
+    if (!status.ok()) problems_.emplace_back(Message(status));
+  }
+
+  void Add(const KeyProblem& problem) {
+    const auto place = places_.find(problem.key);
+    if (place == places_.end()) {
+      problems_.push_back(
+          fmt::format("{} (default): {}", problem.key, problem.text));
+    } else if (place->second.starts_with("--")) {
+      problems_.push_back(fmt::format("{}: {}", place->second, problem.text));
+    } else {
+      problems_.push_back(
+          fmt::format("{}: {}: {}", place->second, problem.key, problem.text));
+    }
+  }
+
+  // `file:line:column` or the flag that set a key.
+  std::map<std::string, std::string, std::less<>> places_;
+  std::vector<std::string> problems_;
+};
 
 }  // namespace
 
@@ -109,6 +189,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc,
   } catch (const CLI::ParseError& error) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "{}; see msitd --help", error.what());
+  }
+  if (flags.checks_config) {
+    MSITD_ASSIGN_OR_RETURN(out.text, ConfigCheck().Run(flags, out));
+    return out;
   }
   if (flags.personal) MSITD_RETURN_IF_ERROR(ApplyPersonal(out));
   MSITD_RETURN_IF_ERROR(Apply(flags, out.config));

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/config/daemon_config.h"
 
-#include <sys/un.h>
-
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <map>
 #include <utility>
 #include <variant>
 
@@ -14,8 +12,10 @@
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
-#include "daemon/config/listen_address.h"
+#include "daemon/config/problems.h"
+#include "daemon/config/quantity.h"
 #include "protos/status/status.h"
+#include "protos/text/nearest.h"
 
 namespace msitd::config {
 namespace {
@@ -71,8 +71,11 @@ const Key kKeys[] = {
     {"log_format", ChoiceKey{&C::log_format, kLogFormats},
      "Format of log lines: text, or json for one object per line"},
     {"metrics_listen", TextKey{&C::metrics_listen},
-     "Address at which Prometheus scrapes GET /metrics: host:port on this "
-     "machine, or the path of a Unix socket. Empty: metrics are not served"},
+     "Address at which Prometheus scrapes GET /metrics: host:port, or the path "
+     "of a Unix socket. Empty: metrics are not served"},
+    {"metrics_token_file", TextKey{&C::metrics_token_file},
+     "File with the token that a scraper sends as 'Authorization: Bearer "
+     "TOKEN'. Required if other machines can reach metrics_listen"},
     {"tls_cert", TextKey{&C::tls_cert}, "Certificate chain for TLS, PEM"},
     {"tls_key", TextKey{&C::tls_key}, "Private key of tls_cert, PEM"},
     {"tls_client_ca", TextKey{&C::tls_client_ca},
@@ -209,6 +212,14 @@ const Key kKeys[] = {
      "daemon for its user"},
 };
 
+// Returns `; did you mean KEY?`; empty if no key is similar.
+std::string DidYouMean(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys) names.emplace_back(key.name);
+  const std::string nearest = text::Nearest(name, names);
+  return nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
+}
+
 const Key* FindKey(std::string_view name) {
   for (const Key& key : kKeys) {
     if (key.name == name) return &key;
@@ -225,6 +236,13 @@ std::string SetNumber(const NumberKey& key, int64_t value, C& config) {
   }
   config.*key.field = value;
   return {};
+}
+
+std::string SetQuantity(const NumberKey& key, Unit unit,
+                        const std::string& text, C& config) {
+  const absl::StatusOr<int64_t> value = ParseQuantity(text, unit);
+  if (!value.ok()) return std::string(Message(value.status()));
+  return SetNumber(key, *value, config);
 }
 
 std::string SetChoice(const ChoiceKey& key, const std::string& value,
@@ -245,6 +263,7 @@ std::string SetText(const TextKey& key, const std::string& value, C& config) {
 }
 
 struct TomlSetter {
+  std::string_view name;
   const toml::node& node;
   C& config;
 
@@ -271,9 +290,16 @@ struct TomlSetter {
     return {};
   }
   std::string operator()(const NumberKey& key) const {
-    const auto* value = node.as_integer();
-    if (value == nullptr) return Wrong("an integer");
-    return SetNumber(key, value->get(), config);
+    if (const auto* value = node.as_integer()) {
+      return SetNumber(key, value->get(), config);
+    }
+    const auto* text = node.as_string();
+    const Unit unit = UnitOf(name);
+    if (text == nullptr || unit == Unit::kNone) {
+      return Wrong(unit == Unit::kNone ? "an integer"
+                                       : "an integer or a string with a unit");
+    }
+    return SetQuantity(key, unit, text->get(), config);
   }
   std::string operator()(const ListKey& key) const {
     const auto* array = node.as_array();
@@ -290,6 +316,7 @@ struct TomlSetter {
 };
 
 struct FlagSetter {
+  std::string_view name;
   std::span<const std::string> values;
   C& config;
 
@@ -308,15 +335,7 @@ struct FlagSetter {
     return {};
   }
   std::string operator()(const NumberKey& key) const {
-    const std::string& text = values.back();
-    int64_t value = 0;
-    const auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc{} ||
-        end != text.data() + text.size()) {
-      return fmt::format("'{}' is not an integer", text);
-    }
-    return SetNumber(key, value, config);
+    return SetQuantity(key, UnitOf(name), values.back(), config);
   }
   std::string operator()(const ListKey& key) const {
     const bool none = values.size() == 1 && values[0] == "none";
@@ -360,86 +379,6 @@ absl::Status Invalid(std::string_view field, std::string_view problem) {
   return MakeStatus(Code::kInvalidArgument, "{}: {}", field, problem);
 }
 
-absl::Status ValidateListen(const C& config) {
-  for (const std::string& text : config.listen) {
-    const auto address = ParseListenAddress(text);
-    if (!address.ok()) return Invalid("listen", Message(address.status()));
-    if (!address->is_loopback && config.tls_cert.empty()) {
-      return Invalid("listen",
-                     fmt::format("'{}' is reachable from other machines, which "
-                                 "requires tls_cert and tls_key",
-                                 text));
-    }
-    if (!address->is_plain_loopback && config.tls_cert.empty()) {
-      return Invalid("listen",
-                     fmt::format("'{}': without tls_cert and tls_key, use "
-                                 "127.0.0.1, [::1] or localhost",
-                                 text));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ValidatePeers(const C& config) {
-  constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
-  constexpr std::string_view kUnix = "unix:";
-  if (config.peer_certificate_file.empty() != config.peer_key_file.empty()) {
-    return Invalid(
-        config.peer_key_file.empty() ? "peer_certificate_file"
-                                     : "peer_key_file",
-        "peer_certificate_file and peer_key_file must be set together");
-  }
-  if (!config.peer_certificate_file.empty() && config.peer_ca_file.empty()) {
-    return Invalid(
-        "peer_certificate_file",
-        "requires peer_ca_file, without which the peer is not verified");
-  }
-  for (const std::string& peer : config.peers) {
-    if (peer.starts_with(kUnix)) {
-      const std::string_view path = std::string_view(peer).substr(kUnix.size());
-      if (!path.starts_with('/') || path.size() > kSocketPathMax) {
-        return Invalid("peers", fmt::format("'{}' has no absolute path of at "
-                                            "most {} bytes",
-                                            peer, kSocketPathMax));
-      }
-      continue;
-    }
-    const auto address = ParseListenAddress(peer);
-    if (!address.ok()) return Invalid("peers", Message(address.status()));
-    if (address->port == 0) {
-      return Invalid("peers", fmt::format("'{}' has no port", peer));
-    }
-    if (!address->is_plain_loopback && config.peer_ca_file.empty()) {
-      return Invalid("peers",
-                     fmt::format("'{}' is on another machine, which needs "
-                                 "peer_ca_file",
-                                 peer));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ValidateMetricsListen(const std::string& text) {
-  constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
-  if (text.empty()) return absl::OkStatus();
-  if (text.front() == '/') {
-    if (text.size() <= kSocketPathMax) return absl::OkStatus();
-    return Invalid(
-        "metrics_listen",
-        fmt::format("'{}' has {} bytes; a socket path has at most {}", text,
-                    text.size(), kSocketPathMax));
-  }
-  const auto address = ParseListenAddress(text);
-  if (!address.ok()) {
-    return Invalid("metrics_listen", Message(address.status()));
-  }
-  if (address->is_loopback) return absl::OkStatus();
-  return Invalid("metrics_listen",
-                 fmt::format("'{}' is reachable from other machines; take an "
-                             "address of this machine or a path",
-                             text));
-}
-
 }  // namespace
 
 std::string DaemonConfig::SocketPath() const {
@@ -468,8 +407,9 @@ absl::Status ApplyToml(std::string_view text, std::string_view file_name,
     const toml::source_position place = name.source().begin;
     const Key* key = FindKey(name.str());
     const std::string problem =
-        key == nullptr ? "no such key"
-                       : std::visit(TomlSetter{node, config}, key->field);
+        key == nullptr
+            ? "no such key" + DidYouMean(name.str())
+            : std::visit(TomlSetter{key->name, node, config}, key->field);
     if (!problem.empty()) {
       problems.push_back(
           {place, fmt::format("{}:{}:{}: {}: {}", file_name, place.line,
@@ -496,45 +436,53 @@ absl::Status ApplyFlag(std::string_view key,
   std::string flag(key);
   std::replace(flag.begin(), flag.end(), '_', '-');
   const Key* found = FindKey(key);
-  if (found == nullptr) return Invalid("--" + flag, "no such key");
+  if (found == nullptr) {
+    return Invalid("--" + flag, "no such key" + DidYouMean(key));
+  }
   if (values.empty()) return Invalid("--" + flag, "needs a value");
   const std::string problem =
-      std::visit(FlagSetter{values, config}, found->field);
+      std::visit(FlagSetter{found->name, values, config}, found->field);
   if (problem.empty()) return absl::OkStatus();
   return Invalid("--" + flag, problem);
 }
 
 absl::Status Validate(const DaemonConfig& config) {
-  if (config.data_dir.empty()) return Invalid("data_dir", "is empty");
-  if (config.socket_dir.empty()) return Invalid("socket_dir", "is empty");
-  constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
-  if (const std::string path = config.IngestSocketPath();
-      path.size() > kSocketPathMax) {
-    return Invalid(
-        "socket_dir",
-        fmt::format("'{}' has {} bytes; a socket path has at most {}", path,
-                    path.size(), kSocketPathMax));
+  std::string message;
+  for (const KeyProblem& problem : FindProblems(config)) {
+    message += fmt::format("{}{}: {}", message.empty() ? "" : "\n", problem.key,
+                           problem.text);
   }
-  if (config.tls_cert.empty() != config.tls_key.empty()) {
-    return Invalid(config.tls_cert.empty() ? "tls_key" : "tls_cert",
-                   "tls_cert and tls_key must be set together");
+  return message.empty() ? absl::OkStatus()
+                         : absl::InvalidArgumentError(message);
+}
+
+std::map<std::string, std::string, std::less<>> TomlPositions(
+    std::string_view text, std::string_view file_name) {
+  std::map<std::string, std::string, std::less<>> out;
+  const toml::parse_result parsed = toml::parse(text, file_name);
+  if (!parsed) return out;
+  for (const auto& [name, node] : parsed.table()) {
+    const toml::source_position place = name.source().begin;
+    out.emplace(name.str(),
+                fmt::format("{}:{}:{}", file_name, place.line, place.column));
   }
-  if (!config.tls_client_ca.empty() && config.tls_cert.empty()) {
-    return Invalid("tls_client_ca", "requires tls_cert and tls_key");
+  return out;
+}
+
+std::vector<std::string> ChangedKeys(const DaemonConfig& a,
+                                     const DaemonConfig& b) {
+  std::vector<std::string> out;
+  for (const Key& key : kKeys) {
+    const bool is_equal = std::visit(
+        [&](const auto& k) { return a.*k.field == b.*k.field; }, key.field);
+    if (!is_equal) out.emplace_back(key.name);
   }
-  for (const auto& [key, names] :
-       {std::pair("admin_certificates", &config.admin_certificates),
-        std::pair("writer_certificates", &config.writer_certificates),
-        std::pair("reader_certificates", &config.reader_certificates)}) {
-    if (!names->empty() && config.tls_client_ca.empty()) {
-      return Invalid(key,
-                     "requires tls_client_ca, without which certificates are "
-                     "not verified");
-    }
-  }
-  MSITD_RETURN_IF_ERROR(ValidatePeers(config));
-  MSITD_RETURN_IF_ERROR(ValidateMetricsListen(config.metrics_listen));
-  return ValidateListen(config);
+  return out;
+}
+
+void CopyKey(std::string_view key, const DaemonConfig& from, DaemonConfig& to) {
+  std::visit([&](const auto& k) { to.*k.field = from.*k.field; },
+             FindKey(key)->field);
 }
 
 std::string ToToml(const DaemonConfig& config) {

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +17,7 @@ namespace msitd::config {
 
 // The complete, validated configuration. deploy/config/msitd.toml describes
 // each key. A key in the file, its flag and its field have the same name.
-// Constant after startup.
+// Constant, except for the keys that server/reloader.h can change.
 struct DaemonConfig {
   std::string data_dir = "/var/lib/msitd";
   std::string socket_dir = "/run/msitd";
@@ -24,8 +26,10 @@ struct DaemonConfig {
   std::vector<std::string> listen;
   std::string log_level = "info";
   std::string log_format = "text";
-  // A host:port of this machine or the path of a Unix socket; empty to disable.
+  // A host:port or the path of a Unix socket; empty to disable. Addresses that
+  // other machines can reach require a token, which is in a file.
   std::string metrics_listen;
+  std::string metrics_token_file;
 
   // PEM files. The certificate and the key must be set together. If a client CA
   // is set, clients must present a certificate signed by it.
@@ -139,9 +143,21 @@ absl::Status ApplyFlag(std::string_view key,
                        std::span<const std::string> values,
                        DaemonConfig& config);
 
-// Checks conditions that involve several keys or the system: that TLS is
-// configured where it is required, addresses, and the lengths of paths.
+// Returns the position `file:line:column` of each key in `text`. Empty if it is
+// not TOML.
+std::map<std::string, std::string, std::less<>> TomlPositions(
+    std::string_view text, std::string_view file_name);
+
+// Returns INVALID_ARGUMENT with one line for each of FindProblems
+// (problems.h).
 absl::Status Validate(const DaemonConfig& config);
+
+// Returns the names of the keys whose values differ.
+std::vector<std::string> ChangedKeys(const DaemonConfig& a,
+                                     const DaemonConfig& b);
+
+// Copies the value of one key; `key` must exist.
+void CopyKey(std::string_view key, const DaemonConfig& from, DaemonConfig& to);
 
 // Returns TOML from which ApplyToml restores `config`.
 std::string ToToml(const DaemonConfig& config);

@@ -34,6 +34,11 @@ void SetUp(std::string_view level, Format format) {
   spdlog::set_default_logger(std::move(logger));
 }
 
+void SetLevel(std::string_view level) {
+  // Covers the registered loggers, which include the default one.
+  spdlog::set_level(spdlog::level::from_str(std::string(level)));
+}
+
 std::shared_ptr<spdlog::logger> Get(const std::string& module) {
   // spdlog reports an error if a name is registered twice.
   static Mutex& mu = *new Mutex;

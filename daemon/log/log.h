@@ -28,6 +28,9 @@ enum class Format {
 // adds its own. Must be called once, before any logger is created.
 void SetUp(std::string_view level, Format format = Format::kText);
 
+// Changes the lowest level of all loggers, also of those created later.
+void SetLevel(std::string_view level);
+
 // Returns the sink of all loggers; null before SetUp.
 LogSink* Sink();
 

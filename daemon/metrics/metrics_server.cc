@@ -48,6 +48,53 @@ RequestLine Parse(std::string_view request) {
   return out;
 }
 
+char Lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+// Removes `prefix`, in either case, from the beginning of `text`.
+bool ConsumePrefix(std::string_view prefix, std::string_view& text) {
+  if (text.size() < prefix.size() ||
+      !std::equal(prefix.begin(), prefix.end(), text.begin(),
+                  [](char a, char b) { return Lower(a) == Lower(b); })) {
+    return false;
+  }
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+// Takes equal time for all texts of the length of `expected`, so that the time
+// does not reveal how much of a guess is right.
+bool IsEqual(std::string_view text, std::string_view expected) {
+  if (text.size() != expected.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    difference |= static_cast<unsigned char>(text[i] ^ expected[i]);
+  }
+  return difference == 0;
+}
+
+// Whether exactly one header line has the token.
+bool HasToken(std::string_view request, std::string_view token) {
+  if (token.empty()) return false;
+  int right = 0;
+  int all = 0;
+  for (size_t at = request.find('\n'); at != std::string_view::npos;
+       at = request.find('\n', at + 1)) {
+    std::string_view line = request.substr(at + 1);
+    line = line.substr(0, line.find_first_of("\r\n"));
+    if (line.empty()) break;
+    if (!ConsumePrefix("authorization:", line)) continue;
+    ++all;
+    while (line.starts_with(' ')) line.remove_prefix(1);
+    if (!ConsumePrefix("bearer ", line)) continue;
+    while (line.starts_with(' ')) line.remove_prefix(1);
+    while (line.ends_with(' ')) line.remove_suffix(1);
+    if (IsEqual(line, token)) ++right;
+  }
+  return right == 1 && all == 1;
+}
+
 bool IsComplete(std::string_view request) {
   return request.find("\r\n\r\n") != std::string_view::npos ||
          request.find("\n\n") != std::string_view::npos;
@@ -72,11 +119,12 @@ std::string Refusal(std::string_view status, std::string_view text,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    UniqueFd listener, Source source) {
+    UniqueFd listener, Source source, Token token) {
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop.valid()) return ErrnoStatus(errno, "eventfd");
-  auto out = std::unique_ptr<MetricsServer>(new MetricsServer(
-      std::move(listener), std::move(stop), std::move(source)));
+  auto out = std::unique_ptr<MetricsServer>(
+      new MetricsServer(std::move(listener), std::move(stop), std::move(source),
+                        std::move(token)));
   out->thread_ =
       StartThread("metrics", [server = out.get()] { server->Serve(); });
   return out;
@@ -181,6 +229,10 @@ void MetricsServer::Answer(Connection& connection) {
   if (!line.is_http) {
     connection.head =
         Refusal("400 Bad Request", "this is not an HTTP/1 request\n");
+  } else if (token_ && !HasToken(connection.request, token_())) {
+    connection.head =
+        Refusal("401 Unauthorized", "this page requires a token\n",
+                "WWW-Authenticate: Bearer\r\n");
   } else if (line.method != "GET" && line.method != "HEAD") {
     connection.head =
         Refusal("405 Method Not Allowed", "only GET and HEAD are supported\n",

@@ -39,11 +39,16 @@ class MetricsServer {
   // Returns the page. Called on the thread of the server.
   using Source = std::function<std::string()>;
 
+  // Returns the token that a request must have as `Authorization: Bearer
+  // TOKEN`. Empty refuses all requests. Called on the thread of the server.
+  using Token = std::function<std::string()>;
+
   // Starts serving immediately. `listener` must be listening and non-blocking.
+  // Without `token`, requests need none.
   //
   // Errors: those of eventfd.
-  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(UniqueFd listener,
-                                                              Source source);
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      UniqueFd listener, Source source, Token token = nullptr);
 
   // Calls Stop if it was not called.
   ~MetricsServer();
@@ -67,10 +72,11 @@ class MetricsServer {
     size_t passed_over = 0;  // Bytes received after the answer.
   };
 
-  explicit MetricsServer(UniqueFd listener, UniqueFd stop, Source source)
+  MetricsServer(UniqueFd listener, UniqueFd stop, Source source, Token token)
       : listener_(std::move(listener)),
         stop_(std::move(stop)),
-        source_(std::move(source)) {}
+        source_(std::move(source)),
+        token_(std::move(token)) {}
 
   void Serve();
   int TimeoutMs(Clock::time_point now) const;
@@ -86,6 +92,7 @@ class MetricsServer {
   UniqueFd listener_;
   const UniqueFd stop_;  // An eventfd.
   const Source source_;
+  const Token token_;
 
   // Oldest connection first. Only the thread accesses this member and the
   // following ones.

@@ -28,6 +28,10 @@ class CertificateWatch {
   // the same file was checked less than kInterval ago.
   std::string Check(Clock::time_point now);
 
+  // Returns the end of the validity as Unix time, as the last Check read it. 0
+  // if there is no certificate.
+  int64_t last_s() const { return last_s_; }
+
  private:
   // Reads the file if it has changed.
   void Read();

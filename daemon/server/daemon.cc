@@ -2,6 +2,7 @@
 #include "daemon/server/daemon.h"
 
 #include <malloc.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "daemon/server/idle_end.h"
 #include "daemon/server/passed_sockets.h"
 #include "daemon/server/personal.h"
+#include "daemon/server/reloader.h"
 #include "daemon/server/signals.h"
 #include "daemon/server/socket_file.h"
 #include "daemon/server/systemd.h"
@@ -210,7 +212,7 @@ void BeNice(int64_t nice) {
 // Returns the signal that asks for the stop, or nothing if the daemon is idle.
 std::optional<int> WaitForStop(const config::DaemonConfig& config,
                                StopSignals& signals, Daemon& daemon,
-                               IdleEnd& idle) {
+                               IdleEnd& idle, Reloader& reloader) {
   using Clock = std::chrono::steady_clock;
   CertificateWatch certificate(daemon.node().certificate_in_use(),
                                config.tls_cert);
@@ -222,8 +224,12 @@ std::optional<int> WaitForStop(const config::DaemonConfig& config,
         certificate.Check(std::chrono::system_clock::now());
     daemon.node().RefreshTls();
     if (!warning.empty()) log::Get("server")->warn("{}", warning);
+    daemon.node().SetCertificateEnd(certificate.last_s());
     if (const auto signal = signals.Wait(FreedMemory::kInterval)) {
-      return *signal;
+      if (*signal != SIGHUP) return *signal;
+      NotifyReloading();
+      reloader.Reload(daemon.node());
+      NotifyReady();
     }
     if (idle.Check(Clock::now(),
                    [&daemon] { return daemon.node().CurrentActivity(); })) {
@@ -240,7 +246,7 @@ std::optional<int> WaitForStop(const config::DaemonConfig& config,
 }  // namespace
 
 int RunDaemon(const config::DaemonConfig& config, bool recovers,
-              StartCallback started) {
+              ReadConfig reread, StartCallback started) {
   const auto report = [&started](const absl::Status& status) {
     if (started) started(status);
   };
@@ -282,8 +288,9 @@ int RunDaemon(const config::DaemonConfig& config, bool recovers,
 
   IdleEnd idle(std::chrono::seconds(config.idle_exit_s),
                (*daemon)->node().OwnSockets(config));
+  Reloader reloader(config, std::move(reread));
   const std::optional<int> signal =
-      WaitForStop(config, *signals, **daemon, idle);
+      WaitForStop(config, *signals, **daemon, idle, reloader);
   NotifyStopping();
   if (signal.has_value()) {
     log->info("stop signal={}", *signal);

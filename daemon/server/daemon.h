@@ -54,11 +54,17 @@ class Daemon {
 // Called once when the daemon serves, or with the error if it does not start.
 using StartCallback = absl::AnyInvocable<void(const absl::Status&)>;
 
+// Reads the configuration again: the same flags and files. Called on the main
+// thread.
+using ReadConfig = absl::AnyInvocable<absl::StatusOr<config::DaemonConfig>()>;
+
 // Runs a daemon until SIGTERM or SIGINT, or until it is idle for `idle_exit_s`,
-// and keeps the service manager informed. `recovers` is as in Daemon::Start. A
-// second signal ends the process at once. Returns the exit code: 0, or 1 after
-// a message in the log. Called once, before any thread exists.
+// and keeps the service manager informed. On SIGHUP, applies what Reloader can
+// change of the configuration that `reread` returns. `recovers` is as in
+// Daemon::Start. A second signal ends the process at once. Returns the exit
+// code: 0, or 1 after a message in the log. Called once, before any thread
+// exists.
 int RunDaemon(const config::DaemonConfig& config, bool recovers,
-              StartCallback started = nullptr);
+              ReadConfig reread, StartCallback started = nullptr);
 
 }  // namespace msitd::server

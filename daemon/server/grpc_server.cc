@@ -270,6 +270,12 @@ void GrpcServer::RefreshTls() {
   }
 }
 
+std::string GrpcServer::ReloadTls() {
+  return tls_files_ == nullptr
+             ? ""
+             : tls_files_->Reload(std::chrono::steady_clock::now());
+}
+
 void GrpcServer::SetNotServing() {
   if (server_ != nullptr) {
     server_->GetHealthCheckService()->SetServingStatus(false);

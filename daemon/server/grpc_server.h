@@ -48,6 +48,9 @@ class GrpcServer {
 
   // Checks whether the TLS files have changed, at most once per interval.
   void RefreshTls();
+  // Checks them now. Returns the problem of files that are not used, or
+  // nothing.
+  std::string ReloadTls();
   // Returns a path of the certificate used for new connections; empty without
   // TLS.
   std::string certificate_in_use() const {

@@ -167,6 +167,8 @@ void NodeMetrics::AddStore(const storage::StoreStats& store,
   page.Add(kStoreBytes, "index", ToDouble(store.index_bytes));
   page.Add(kSegments, ToDouble(store.segment_count));
   page.Add(kDiskFreeBytes, ToDouble(store.disk_free_bytes));
+  page.Add(kDiskFreeMinBytes,
+           static_cast<double>(parts_.disk_free_min_bytes()));
   page.Add(kExpiredBytes, ToDouble(store.expired_bytes));
   page.Add(kExcessBytes, ToDouble(store.excess_bytes));
   page.Add(kMakingRoom, store.is_making_room ? 1 : 0);
@@ -186,6 +188,9 @@ std::string NodeMetrics::Text() const {
   AddCalls(page);
   AddStore(parts_.store.Stats(), page);
   AddArchives(parts_.archives(), page);
+  if (const int64_t last_s = parts_.certificate_last_s(); last_s != 0) {
+    page.Add(kCertificateExpiry, static_cast<double>(last_s));
+  }
   AddLog(page);
   AddProcess(page);
   return page.text();

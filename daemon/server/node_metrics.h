@@ -33,6 +33,10 @@ class NodeMetrics {
     std::function<std::string()> retention_error;
     std::function<std::string()> verify_error;
     std::function<archive::ArchiveCounts()> archives;
+    // The value of retain_disk_free_bytes.
+    std::function<int64_t()> disk_free_min_bytes;
+    // 0 without TLS.
+    std::function<int64_t()> certificate_last_s;
   };
 
   explicit NodeMetrics(Parts parts) : parts_(std::move(parts)) {}

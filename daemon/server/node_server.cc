@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -90,6 +91,18 @@ upkeep::RetentionLoop::Options ToRetentionOptions(
   policy.run.token_count = config.retain_tokens;
   out.shares_equal_bytes = config.share_equal_bytes;
   return out;
+}
+
+// Reads the token for each request, so that a new one needs no restart. A file
+// that cannot be read is an empty token, which matches no request.
+metrics::MetricsServer::Token TokenOf(const std::string& path) {
+  if (path.empty()) return nullptr;
+  return [path] {
+    std::ifstream file(path, std::ios::binary);
+    std::string token;
+    file >> token;
+    return token;
+  };
 }
 
 upkeep::VerifyLoop::Options ToVerifyOptions(
@@ -203,7 +216,8 @@ NodeServer::NodeServer(
     std::unique_ptr<compare::BoundedComparisons> stored_comparisons,
     std::unique_ptr<compare::ComparisonJobs> comparisons,
     access::AccessPolicy policy, std::unique_ptr<access::AuditLog> audit)
-    : policy_(std::move(policy)),
+    : config_(config),
+      policy_(std::move(policy)),
       gatekeeper_(
           {[this, &store](std::string_view name) {
              return OwnerOfRun(store, name);
@@ -249,7 +263,9 @@ NodeServer::NodeServer(
                 [this] { return stored_comparisons_->Read(); },
                 [this] { return retention_.error(); },
                 [this] { return verify_.error(); },
-                [this] { return archive_jobs_.Counts(); }}),
+                [this] { return archive_jobs_.Counts(); },
+                [this] { return CurrentConfig().retain_disk_free_bytes; },
+                [this] { return certificate_last_s_.load(); }}),
       node_service_(
           {std::string(config::Version()), store.upkeep(), pipeline_,
            [this] { return comparisons_->live_count(); },
@@ -258,11 +274,10 @@ NodeServer::NodeServer(
            [this] { return verify_.error(); },
            [this] { return archive_jobs_.Counts(); },
            [this] { return SharedMemoryPages(); },
-           [this, config] { return GatherDiagnostics(config, metrics_); }},
+           [this] { return GatherDiagnostics(CurrentConfig(), metrics_); }},
           control_tasks_, admission()) {
   comparisons_->WatchStreams(
       [this](std::string_view run) { return pipeline_.ActivityOf(run); });
-  if (config.retain_comparison_age_s == 0) return;
   comparison_age_.Start("comparison-age", [this] {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const absl::Status status = stored_comparisons_->RemoveOld(
@@ -362,9 +377,23 @@ absl::Status NodeServer::StartMetricsServer(
   log::Get("server")->info("metrics endpoint={}", listener.endpoint);
   MSITD_ASSIGN_OR_RETURN(
       metrics_server_,
-      metrics::MetricsServer::Start(std::move(listener.socket),
-                                    [this] { return metrics_.Text(); }));
+      metrics::MetricsServer::Start(
+          std::move(listener.socket), [this] { return metrics_.Text(); },
+          TokenOf(config.metrics_token_file)));
   return absl::OkStatus();
+}
+
+void NodeServer::Reload(const config::DaemonConfig& config) {
+  log::SetLevel(config.log_level);
+  retention_.SetPolicy(ToRetentionOptions(config).policy);
+  stored_comparisons_->SetLimits(ToComparisonLimits(config));
+  MutexLock lock(config_mu_);
+  config_ = config;
+}
+
+config::DaemonConfig NodeServer::CurrentConfig() {
+  MutexLock lock(config_mu_);
+  return config_;
 }
 
 std::string NodeServer::SharedMemoryPages() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -35,6 +36,7 @@
 #include "daemon/upkeep/retention_loop.h"
 #include "daemon/upkeep/step_loop.h"
 #include "daemon/upkeep/verify_loop.h"
+#include "protos/status/mutex.h"
 #include "storage/store.h"
 
 namespace msitd::server {
@@ -65,7 +67,16 @@ class NodeServer {
   // object can be destroyed.
   absl::Status Stop(std::chrono::steady_clock::time_point deadline);
 
+  // Applies the limits of retention and the log level of a configuration that
+  // differs from the one in force in nothing else.
+  void Reload(const config::DaemonConfig& config);
+
+  // Sets the end of the validity of the certificate, as Unix time, for the
+  // metrics; 0 for none.
+  void SetCertificateEnd(int64_t last_s) { certificate_last_s_ = last_s; }
+
   // See GrpcServer.
+  std::string ReloadTls() { return grpc_->ReloadTls(); }
   void RefreshTls() { grpc_->RefreshTls(); }
   std::string certificate_in_use() const { return grpc_->certificate_in_use(); }
 
@@ -109,6 +120,11 @@ class NodeServer {
   absl::Status StartMetricsServer(const config::DaemonConfig& config);
   // See NodeStatus.
   std::string SharedMemoryPages() const;
+  config::DaemonConfig CurrentConfig();
+
+  Mutex config_mu_;
+  config::DaemonConfig config_ ABSL_GUARDED_BY(config_mu_);
+  std::atomic<int64_t> certificate_last_s_ = 0;
 
   // Stream openings and operator commands have pools of their own, so that they
   // do not queue after long queries.

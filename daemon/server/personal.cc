@@ -189,8 +189,9 @@ absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
   ::dup2(log.get(), STDOUT_FILENO);
   ::dup2(log.get(), STDERR_FILENO);
   log.reset();
-  const int code =
-      RunDaemon(config, /*recovers=*/false, [&](const absl::Status& status) {
+  const int code = RunDaemon(
+      config, /*recovers=*/false, /*reread=*/nullptr,
+      [&](const absl::Status& status) {
         const std::string message =
             status.ok() ? std::string(1, kReady) : std::string(Message(status));
         (void)!::write(starter.get(), message.data(), message.size());

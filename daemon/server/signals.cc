@@ -26,7 +26,8 @@ sigset_t StopSet() {
 
 absl::StatusOr<StopSignals> StopSignals::Install() {
   ::signal(SIGPIPE, SIG_IGN);
-  const sigset_t set = StopSet();
+  sigset_t set = StopSet();
+  sigaddset(&set, SIGHUP);
   if (const int error = ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
       error != 0) {
     return ErrnoStatus(error, "pthread_sigmask");

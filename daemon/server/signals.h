@@ -10,17 +10,18 @@
 
 namespace msitd::server {
 
-// Receives SIGTERM and SIGINT as events. Used only on the main thread.
+// Receives SIGTERM, SIGINT and SIGHUP as events. Used only on the main thread.
 class StopSignals {
  public:
-  // Blocks both signals and ignores SIGPIPE. Must be called before any other
+  // Blocks these signals and ignores SIGPIPE. Must be called before any other
   // thread exists, so that all threads inherit the mask.
   static absl::StatusOr<StopSignals> Install();
 
   // Waits for a signal, at most for `timeout` if it is given.
   std::optional<int> Wait(std::optional<std::chrono::milliseconds> timeout);
 
-  // After this call the next signal terminates the process immediately.
+  // After this call the next SIGTERM or SIGINT terminates the process
+  // immediately. SIGHUP stays blocked.
   void LetNextKill();
 
  private:

@@ -12,6 +12,7 @@ void NotifyLongStart() {
   sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%lld", static_cast<long long>(us));
 }
 void NotifyReady() { sd_notify(0, "READY=1"); }
+void NotifyReloading() { sd_notify(0, "RELOADING=1"); }
 void NotifyStopping() { sd_notify(0, "STOPPING=1"); }
 void NotifyWatchdog() { sd_notify(0, "WATCHDOG=1"); }
 

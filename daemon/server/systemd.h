@@ -12,6 +12,8 @@ inline constexpr std::chrono::hours kLongStart{24};
 void NotifyLongStart();
 
 void NotifyReady();
+// Followed by NotifyReady once the configuration has been read again.
+void NotifyReloading();
 void NotifyStopping();
 void NotifyWatchdog();
 

@@ -8,7 +8,7 @@
 
 #include <cerrno>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "daemon/log/log.h"
@@ -19,12 +19,15 @@ namespace msitd::server {
 namespace {
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || text.empty()) {
+  // An iterator would throw for a directory, which can be opened but not read.
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file.is_open() || text.fail()) {
     return ErrnoStatus(errno == 0 ? EIO : errno, "read " + path);
   }
-  return text;
+  return text.str();
 }
 
 // Replaces the file behind `fd`, which may be open, with a file that contains
@@ -86,6 +89,13 @@ absl::Status TlsFiles::Publish(const Content& content) {
   MSITD_RETURN_IF_ERROR(Replace(content.own, own_));
   if (paths_.client_ca.empty()) return absl::OkStatus();
   return Replace(content.client_ca, client_ca_);
+}
+
+std::string TlsFiles::Reload(Clock::time_point now) {
+  next_ = {};
+  problem_.clear();
+  Refresh(now);
+  return problem_;
 }
 
 void TlsFiles::Refresh(Clock::time_point now) {

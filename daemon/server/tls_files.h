@@ -48,6 +48,10 @@ class TlsFiles {
   // if all of them are valid.
   void Refresh(Clock::time_point now);
 
+  // Checks the files now. Returns why changed files are not used; empty if the
+  // files are in use.
+  std::string Reload(Clock::time_point now);
+
  private:
   struct Content {
     std::string own;

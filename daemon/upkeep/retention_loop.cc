@@ -9,13 +9,23 @@
 namespace msitd::upkeep {
 
 RetentionLoop::RetentionLoop(storage::Upkeep& store, const Options& options)
-    : store_(store), options_(options) {
+    : store_(store), options_(options), policy_(options.policy) {
   loop_.Start("retention", [this] { return Work(); });
 }
 
 std::string RetentionLoop::error() {
   MutexLock lock(mu_);
   return error_;
+}
+
+void RetentionLoop::SetPolicy(const storage::RetentionPolicy& policy) {
+  MutexLock lock(mu_);
+  policy_ = policy;
+}
+
+storage::RetentionPolicy RetentionLoop::CurrentPolicy() {
+  MutexLock lock(mu_);
+  return policy_;
 }
 
 std::chrono::nanoseconds RetentionLoop::Work() {
@@ -53,7 +63,7 @@ absl::StatusOr<bool> RetentionLoop::Retain() {
   bool is_done = false;
   bool stops = false;
   while (!is_done && !stops && step.ok()) {
-    step = store_.Retain(options_.policy);
+    step = store_.Retain(CurrentPolicy());
     if (step.ok()) {
       expired_bytes += step->expired_bytes;
       is_done = step->is_done;

@@ -37,6 +37,9 @@ class RetentionLoop {
   // Returns after the current step is finished. No further step starts.
   void Stop() { loop_.Stop(); }
 
+  // Replaces Options::policy, from the next step on.
+  void SetPolicy(const storage::RetentionPolicy& policy);
+
   // Returns the error of the last step; empty if it succeeded.
   std::string error();
 
@@ -48,10 +51,11 @@ class RetentionLoop {
   absl::StatusOr<bool> TidyAndShare();
   // Returns false if Stop was called before all work was done.
   absl::StatusOr<bool> Retain();
+  storage::RetentionPolicy CurrentPolicy();
   void SetError(const std::string& error);
 
   storage::Upkeep& store_;
-  const Options options_;
+  const Options options_;  // Its policy is only the first one.
 
   // Bytes freed by sharing that were not logged yet. Accessed only by the
   // thread.
@@ -59,6 +63,7 @@ class RetentionLoop {
 
   Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);
+  storage::RetentionPolicy policy_ ABSL_GUARDED_BY(mu_);
 
   // Declared last, so that it stops before the members that its steps use are
   // destroyed.

@@ -69,8 +69,10 @@ install(FILES ${share}/man/man8/msitd.8.gz
 
 install(TARGETS msitctl msitd-inspect
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ctl)
-install(FILES ${share}/man/man1/msitctl.1.gz ${share}/man/man1/msitd-inspect.1.gz
-        DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ctl)
+# Also a page for each verb, such as msitctl-compare-run.
+install(DIRECTORY ${share}/man/man1
+        DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT ctl
+        FILES_MATCHING PATTERN "msitctl*.1.gz" PATTERN "msitd-inspect*.1.gz")
 install(DIRECTORY ${share}/bash-completion ${share}/zsh ${share}/fish
         DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT ctl)
 

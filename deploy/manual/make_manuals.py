@@ -54,7 +54,38 @@ FILES = {
             "The sockets of a personal daemon (XDG_RUNTIME_DIR).",
         ),
     ),
+    "msitctl": (
+        ("/run/msitd", "The sockets of the service of this machine."),
+        (
+            "/run/user/UID/msitd, /tmp/msitd-UID",
+            "The sockets of your own daemon, which is used if there is no service.",
+        ),
+        (
+            "/etc/msitd/personal.toml, ~/.config/msitd/msitd.toml",
+            "The configuration of your own daemon.",
+        ),
+    ),
+    "msitd-inspect": (("/var/lib/msitd", "The store of the service."),),
 }
+# The variables that no flag stands for. Those of flags are in the help.
+ENVIRONMENT = {
+    "msitd": (
+        (
+            "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
+            "The key for s3:// archives, unless archive_credentials_file is set.",
+        ),
+        ("TMPDIR", "Where --recover builds a temporary index. Default: /tmp."),
+        (
+            "XDG_STATE_HOME, XDG_RUNTIME_DIR, XDG_CONFIG_HOME",
+            "Where --personal has its store, its sockets and its configuration.",
+        ),
+    ),
+    "msitctl": (
+        ("NO_COLOR", "If set, print no color."),
+        ("TMPDIR", "Where large reports are put together. Default: /tmp."),
+    ),
+}
+VARIABLE = re.compile(r"\[([A-Z][A-Z0-9_]+)(=\w+)?\]")
 COMPLETIONS = {
     "bash": "bash-completion/completions/msitctl",
     "zsh": "zsh/vendor-completions/_msitctl",
@@ -171,6 +202,56 @@ def roff_command(help_: Help) -> list[str]:
     return out + ([".PP", "Example:", ".PP", *examples] if examples else [])
 
 
+def environment(name: str, top: Help) -> list[tuple[str, str]]:
+    """The variables of a program: those that its help names, and the others."""
+    out = []
+    for flag, text in top.entries("Options"):
+        found = VARIABLE.search(text)
+        if not found:
+            continue
+        flags = " and ".join(re.findall(r"--[a-z-]+", flag))
+        text = f"{found[2][1:]} is {flags}." if found[2] else f"Default of {flags}."
+        out.append((found[1], text))
+    return out + list(ENVIRONMENT.get(name, ()))
+
+
+def surroundings(name: str, top: Help) -> list[str]:
+    """The sections on environment variables and files of a program."""
+    out = []
+    if variables := environment(name, top):
+        out += [".SH ENVIRONMENT", *roff_entries(variables)]
+    if name in FILES:
+        out += [".SH FILES", *roff_entries(list(FILES[name]))]
+    return out
+
+
+def verb_page(help_: Help, section: int, top: Help) -> str:
+    """The page of a command below a program, such as msitctl-compare-run."""
+    name = "-".join(help_.words)
+    program = help_.words[0]
+    what = re.split(r"(?<=[.])\s", help_.description + " ")[0].rstrip(". ")
+    usage = " ".join(help_.sections.get("Usage", [name])).strip()
+    body = roff_command(help_)[4 if "Usage" in help_.sections else 2 :]
+    out = [
+        f'.TH {name.upper()} {section} "" "{program}" "msitd"',
+        ".SH NAME",
+        f"{roff(name)} \\- {roff(what or name)}",
+        ".SH SYNOPSIS",
+        f"\\fB{roff(usage)}\\fR",
+        ".SH DESCRIPTION",
+        roff(help_.description),
+        *([".SH OPTIONS", *body] if body else []),
+    ]
+    if commands := help_.entries("Commands") + help_.entries("Subcommands"):
+        out += [".SH COMMANDS", *roff_entries(commands)]
+    out += [".SH GLOBAL OPTIONS", f"See \\fB{roff(program)}\\fR({section})."]
+    out += [*surroundings(program, top), ".SH SEE ALSO"]
+    parent = "-".join(help_.words[:-1])
+    others = dict.fromkeys((parent, program))
+    out.append(", ".join(f"\\fB{roff(n)}\\fR({section})" for n in others))
+    return "\n".join(line for line in out if line) + "\n"
+
+
 def manual_page(
     name: str, section: int, what: str, helps: list[Help], exits: str
 ) -> str:
@@ -193,8 +274,7 @@ def manual_page(
             out += roff_command(help_)
     if exits:
         out += [".SH EXIT STATUS", ".nf", *(roff(t) for t in exits.splitlines()), ".fi"]
-    if name in FILES:
-        out += [".SH FILES", *roff_entries(list(FILES[name]))]
+    out += surroundings(name, top)
     others = [f"\\fB{roff(n)}\\fR({s})" for n, s, _ in PROGRAMS if n != name]
     out += [".SH SEE ALSO", ", ".join(others)]
     return "\n".join(line for line in out if line) + "\n"
@@ -214,6 +294,9 @@ def write_share(bin_dir: Path, share: Path) -> None:
         has_help = "help" in helps[0].commands()
         exits = run(bin_dir, name, "help", "exit-codes") if has_help else ""
         write_page(share, section, name, manual_page(name, section, what, helps, exits))
+        for help_ in helps[1:]:
+            page = verb_page(help_, section, helps[0])
+            write_page(share, section, "-".join(help_.words), page)
     write_page(share, 1, "msit", ".so man1/msitctl.1\n")
     for shell, path in COMPLETIONS.items():
         script = share / path

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 # The parts of libmsit that run in other processes, from the bottom up.
 LOWEST = ("protos/base", "protos/os")
-PROTOS = (*LOWEST, "protos/status", "protos/chunk")
+PROTOS = (*LOWEST, "protos/status", "protos/text", "protos/chunk")
 
 # The parts below the public headers of protos/compute, for code that works with
 # single elements.
@@ -116,6 +116,7 @@ MODULES: dict[str, Module] = {
         (*LOWEST, "protos/compute/number"), ("highway", "xxhash", "cpuid")
     ),
     "protos/compute": Module((*LOWEST, *COMPUTE_PARTS)),
+    "protos/text": Module(("protos/status",), COMMON),
     "protos/pem": Module(("protos/status",), (*COMMON, "openssl")),
     "protos/chunk": Module((*LOWEST, "protos/status"), (*COMMON, "xxhash")),
     "protos/shm": Module(
@@ -225,7 +226,9 @@ MODULES: dict[str, Module] = {
     "daemon/log": Module(PROTOS, (*COMMON, "json")),
     "daemon/metrics": Module((*PROTOS, LOG), COMMON),
     ACCESS: Module((*PROTOS, LOG), (*COMMON, "json")),
-    "daemon/config": Module((*PROTOS, "protos/endpoint"), (*COMMON, "toml++", "cli11")),
+    "daemon/config": Module(
+        (*PROTOS, "protos/endpoint", "protos/pem"), (*COMMON, "toml++", "cli11")
+    ),
     "daemon/predicate": Module(PROTOS, COMMON),
     "daemon/compute/kernel": Module((*PROTOS, *COMPUTE_PARTS), ("highway", *COMMON)),
     "daemon/compute": Module(

@@ -86,7 +86,10 @@ PACKAGES: dict[str, Package] = {
             *("msitd._core.endpoints", "msitd._core.errors"),
             *("msitd._core.installed", "msitd._core.personal"),
         ),
-        ("google", "grpc", "ml_dtypes", "numpy", "pandas", "pyarrow", "torch"),
+        (
+            *("google", "grpc", "matplotlib", "ml_dtypes", "numpy"),
+            *("pandas", "pyarrow", "torch"),
+        ),
     ),
 }
 

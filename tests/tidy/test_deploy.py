@@ -1,9 +1,11 @@
 """Files that run msitd elsewhere are well-formed, and consistent with the daemon."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 import tomllib
 import yaml
 
@@ -54,6 +56,53 @@ def test_the_image_takes_packages_that_are_made() -> None:
         name = re.fullmatch(r"dist/([a-z0-9-]+)_\*\.deb", pattern)
         assert name, pattern
         assert re.search(rf"\b{name[1]}\b", packages)
+
+
+def version() -> str:
+    text = (DEPLOY.parent / "CMakeLists.txt").read_text()
+    return re.search(r"project\(\s*\w+\s+VERSION ([\d.]+)", text)[1]
+
+
+def test_images_have_the_tag_of_this_version() -> None:
+    spec = pod()
+    for container in spec["containers"] + spec["initContainers"]:
+        assert container["image"] == f"msitd:{version()}"
+    text = (DEPLOY / "kubernetes/kustomization.yaml").read_text()
+    (image,) = yaml.safe_load(text)["images"]
+    assert image["name"] == "msitd" and image["newTag"] == version()
+    for file in ("kubernetes/daemonset.yaml", "container/Dockerfile"):
+        assert "latest" not in (DEPLOY / file).read_text()
+
+
+def test_the_package_and_the_image_have_the_same_user() -> None:
+    line = (DEPLOY / "systemd/msitd.sysusers").read_text().splitlines()[-1]
+    assert line.split()[:3] == ["u", "msitd", str(UID)]
+
+
+def test_the_base_of_kustomize_can_be_built() -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("there is no kubectl")
+    done = subprocess.run(
+        [kubectl, "kustomize", DEPLOY / "kubernetes"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
+    assert sorted(kinds) == sorted(documents())
+
+
+def test_the_pod_has_a_priority_and_its_namespace_a_level() -> None:
+    priority = documents()["PriorityClass"]
+    assert pod()["priorityClassName"] == priority["metadata"]["name"]
+    assert 0 < priority["value"] < 1_000_000_000
+    labels = documents()["Namespace"]["metadata"]["labels"]
+    # The volumes need it.
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+    (daemon,) = pod()["containers"]
+    assert daemon["securityContext"]["runAsNonRoot"] is True
 
 
 def pod() -> dict:

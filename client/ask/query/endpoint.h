@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "protos/text/duration_text.h"
 
 namespace msitd::ask {
 
@@ -18,11 +18,7 @@ inline constexpr char kDefaultAddress[] = "127.0.0.1:7741";
 // anything else.
 absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint);
 
-// Parses "500ms", "30s", "2m", "1.5h", "2d", "1w", or several of these with the
-// largest first, as HumanDuration writes them: "2d00h". A bare number is in
-// seconds. INVALID_ARGUMENT for anything else, and if the result is not above
-// zero or exceeds a year.
-absl::StatusOr<std::chrono::milliseconds> ParseDuration(std::string_view text);
+using text::ParseDuration;
 
 // Returns the folder of the socket that `unix:PATH` or `/PATH` names.
 std::string SocketFolder(std::string_view endpoint);

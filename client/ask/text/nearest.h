@@ -5,14 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "protos/text/nearest.h"
+
 // Suggests a word for a mistyped one.
 namespace msitd::ask {
 
-// Returns the one of `words` that is most similar to `word`: with different
-// case, a few letters wrong, missing, added or swapped, a prefix, or an
-// abbreviation. Empty if none is similar. Words longer than 128 bytes are never
-// similar.
-std::string Nearest(std::string_view word, std::span<const std::string> words);
+using text::Nearest;
 
 // Returns `; did you mean X?` with the nearest of `words`; empty without one.
 std::string DidYouMean(std::string_view word,

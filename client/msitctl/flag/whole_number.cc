@@ -8,9 +8,9 @@
 #include <string>
 #include <system_error>
 
-#include "client/ask/text/size_text.h"
 #include "client/ask/text/text.h"
 #include "protos/status/status.h"
+#include "protos/text/size_text.h"
 
 namespace msitd::msitctl {
 namespace {
@@ -47,7 +47,7 @@ std::string CheckReal(const std::string& text) {
 
 std::string ToBytes(std::string& text) {
   const absl::StatusOr<int64_t> size =
-      ask::ParseSize(std::string_view(text).substr(0, kShownBytesMax));
+      text::ParseSize(std::string_view(text).substr(0, kShownBytesMax));
   if (!size.ok()) return ask::Printable(Message(size.status()));
   text = fmt::format("{}", *size);
   return "";

@@ -179,8 +179,9 @@ uint64_t BoundedComparisons::RemovableBytes(const Need& need) const {
 }
 
 absl::Status BoundedComparisons::MakeRoom(const Need& need) {
-  if (limits_.check_room) MSITD_RETURN_IF_ERROR(limits_.check_room());
-  if (limits_.bytes_max == 0) return absl::OkStatus();
+  const Limits limits = CurrentLimits();
+  if (limits.check_room) MSITD_RETURN_IF_ERROR(limits.check_room());
+  if (limits.bytes_max == 0) return absl::OkStatus();
   bool is_fresh = false;
   while (true) {
     std::optional<uint64_t> oldest;
@@ -322,9 +323,10 @@ absl::StatusOr<std::vector<std::string>> BoundedComparisons::GetComparisonRows(
 }
 
 absl::Status BoundedComparisons::RemoveOld(int64_t now_ns) {
-  if (limits_.age_max.count() == 0) return absl::OkStatus();
+  const Limits limits = CurrentLimits();
+  if (limits.age_max.count() == 0) return absl::OkStatus();
   const int64_t age_max_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(limits_.age_max)
+      std::chrono::duration_cast<std::chrono::nanoseconds>(limits.age_max)
           .count();
   std::vector<uint64_t> old;
   {
@@ -339,6 +341,16 @@ absl::Status BoundedComparisons::RemoveOld(int64_t now_ns) {
     MSITD_RETURN_IF_ERROR(Remove(id, "it is older than the limit"));
   }
   return absl::OkStatus();
+}
+
+void BoundedComparisons::SetLimits(Limits limits) {
+  MutexLock lock(mu_);
+  limits_ = std::move(limits);
+}
+
+BoundedComparisons::Limits BoundedComparisons::CurrentLimits() const {
+  MutexLock lock(mu_);
+  return limits_;
 }
 
 BoundedComparisons::Stats BoundedComparisons::Read() const {

@@ -81,6 +81,9 @@ class BoundedComparisons final : public storage::Comparisons {
   absl::StatusOr<std::vector<std::string>> GetComparisonRows(
       uint64_t id, uint64_t first_row, size_t limit) override;
 
+  // Replaces the limits. Comparisons beyond them are removed by later calls.
+  void SetLimits(Limits limits);
+
   // Removes comparisons that have ended and are older than Limits::age_max.
   //
   // Errors: those of the store. Comparisons that were not removed are removed
@@ -110,6 +113,7 @@ class BoundedComparisons final : public storage::Comparisons {
   BoundedComparisons(storage::Comparisons& store, Limits limits)
       : store_(store), limits_(std::move(limits)) {}
 
+  Limits CurrentLimits() const ABSL_LOCKS_EXCLUDED(mu_);
   // Updates `entries_` from the documents in the store.
   absl::Status Load() ABSL_LOCKS_EXCLUDED(mu_);
   // Calls Load, unless it was called a moment ago.
@@ -146,9 +150,9 @@ class BoundedComparisons final : public storage::Comparisons {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   storage::Comparisons& store_;
-  const Limits limits_;
 
   mutable Mutex mu_;
+  Limits limits_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, uint64_t> bytes_of_ ABSL_GUARDED_BY(mu_);  // By owner.
   uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;

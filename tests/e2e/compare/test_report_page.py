@@ -70,6 +70,7 @@ def made_up_row(i: int) -> list[object]:
         *(0.999, "inf" if i == 7 else i * 1e-6, 1e-7 * (i % 97), None),
         5 if i == 3 else 0,
         reason,
+        *((107, 108) if i == 13 else (0, 0)),
     ]
 
 
@@ -78,6 +79,7 @@ def page(rows: int) -> str:
     texts = ["", "output", "0", "float32", "[8]", "nl2 = 1, needs <= 1e-4"]
     texts += ["no bytes of 50"]
     texts += [f"layers.{i}" for i in range(100)]
+    texts += ["0-1,8", "group 0 (ranks 0-1,8); largest difference in rank 8"]
     data = {
         "metrics": ["cosine", "max_abs", "nl2", "unused"],
         "higher": [True, False, False, False],
@@ -96,6 +98,7 @@ def page(rows: int) -> str:
         "histograms": {"limit": 200, "rows": HISTOGRAMS},
     }
     text = (ROOT / "client/ask/report/page/report_page.html").read_text()
+    text = text.replace("%TITLE%", "t differs from g.")
     return text.replace("%DATA%", json.dumps(data).replace("<", "\\u003c"))
 
 
@@ -140,6 +143,7 @@ def test_the_page_shows_and_filters_and_sorts(tmp_path: Path) -> None:
         const click=n=>document.querySelectorAll('#head th')[column(n)].click();
         const type=t=>{$('find').value=t;$('find').oninput();};
         found.verdict=$('verdict').textContent;
+        found.title=[document.title,document.querySelector('h1').textContent];
         found.facts=[...document.querySelectorAll('#facts dd')].map(d=>d.textContent);
         found.columns=[...document.querySelectorAll('#head th')]
           .map(th=>th.dataset.column);
@@ -166,6 +170,7 @@ def test_the_page_shows_and_filters_and_sorts(tmp_path: Path) -> None:
         """,
     )
     assert found["verdict"] == "FAIL"
+    assert found["title"] == ["t differs from g."] * 2
     assert found["facts"] == ["<b>g</b>", "t", "10 skipped: no bytes of 50"]
     columns = found["columns"]
     assert isinstance(columns, list)
@@ -184,6 +189,106 @@ def test_the_page_shows_and_filters_and_sorts(tmp_path: Path) -> None:
     assert isinstance(found["colors"], int) and found["colors"] > 20
     # All compared rows.
     assert found["points"] == 990
+
+
+def test_what_fails_comes_first(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        """
+        found.first=view.slice(0,3).map(r=>r[0]);
+        found.verdicts=view.map(r=>r[VERDICT]).filter((v,i,a)=>v!==a[i-1]);
+        // A container of the op that made the error.
+        T.push('inside');R[3][ORIGIN]=T.length-1;filter();
+        found.inside=[view[0][0],view[99][0]];
+        const word=document.querySelector('#body tr .word');
+        found.word=word.textContent;
+        found.red=getComputedStyle(word).color===
+          getComputedStyle(document.querySelector('.bad')).color;
+        document.querySelector('[data-column="row"]').click();
+        found.sorted=view[0][0];
+        $('reset').click();found.again=view[0][0];
+        """,
+    )
+    assert found["first"] == [3, 13, 23]
+    # Failing, skipped, passing rows.
+    assert found["verdicts"] == [FAIL, SKIPPED, PASS]
+    assert found["inside"] == [13, 3]
+    assert found["word"] == "fail" and found["red"] is True
+    assert found["sorted"] == 0 and found["again"] == 13
+
+
+def test_shards_name_their_ranks(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        """
+        const type=t=>{$('find').value=t;$('find').oninput();
+          return view.map(r=>r[0]);};
+        found.with=type('rank:8');found.without=type('rank:2');
+        jump(13);
+        found.facts=[...document.querySelectorAll('#dfacts dd')]
+          .map(d=>d.textContent);
+        found.words=words(R[13],-1);found.other=words(R[14],-1);
+        found.cells=[cell(R[13],RANK),cell(R[14],RANK)];
+        """,
+    )
+    group = "group 0 (ranks 0-1,8); largest difference in rank 8"
+    assert found["with"] == [13] and found["without"] == []
+    assert isinstance(found["facts"], list) and group in found["facts"]
+    assert f"token 0, {group}: fail" in str(found["words"])
+    assert "token 0, rank 0: pass" in str(found["other"])
+    assert found["cells"] == ["0-1,8", "0"]
+
+
+def test_the_axes_have_round_numbers_and_ops_end_after_their_parts(
+    tmp_path: Path,
+) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        """
+        found.rounds=[rounds(0.123,0.937,4),rounds(-7,1004,4),rounds(2,2,4),
+          rounds(1e17,1e17+64,4).length,rounds(-1.7e308,1.7e308,4).length];
+        found.nice=[1,2,3,34,56,1000].map(nice);
+        found.top=T[OPS[0]];
+        // Those of layer 50 are skipped.
+        found.depths=[...new Set(points.map(p=>p[0]))].length;
+        const box=$('depth').getBoundingClientRect(),p=points[0];
+        $('depth').onmousemove({clientX:box.left+1+p[0],clientY:box.top+1+p[1]});
+        const tip=$('tip').getBoundingClientRect();
+        found.near=Math.abs(tip.left-box.left-p[0])<440
+          &&Math.abs(tip.top-box.top-p[1])<150;
+        found.tip=$('tip').textContent;
+        $('depth').onmouseleave();found.left=$('tip').textContent;
+        """,
+    )
+    rounds = found["rounds"]
+    assert isinstance(rounds, list)
+    assert rounds[:3] == [[0.2, 0.4, 0.6, 0.8], [*range(0, 1001, 200)], [2]]
+    assert all(0 < n <= 21 for n in rounds[3:])
+    assert found["nice"] == [1, 2, 5, 50, 100, 1000]
+    assert found["top"] == "layers.0" and found["depths"] == 99
+    assert found["near"] is True and str(found["tip"]).startswith("row ")
+    assert found["left"] == ""
+
+
+def test_numbers_do_not_break(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(10),
+        """
+        const p=document.createElement('p');document.body.append(p);
+        const text='nl2 = -1.5e-05, at [1,0,311]: layers.0.self  2026-11-22T14:00:00Z';
+        put(p,text);found.same=p.textContent===text;
+        found.whole=[...p.querySelectorAll('.nb')].map(s=>s.textContent);
+        p.style.width='1px';
+        found.lines=[...p.querySelectorAll('.nb')].map(s=>s.getClientRects().length);
+        """,
+    )
+    assert found["same"] is True
+    assert found["whole"] == ["-1.5e-05,", "[1,0,311]:", "2026-11-22T14:00:00Z"]
+    assert found["lines"] == [1, 1, 1]
 
 
 def test_what_fails_is_red_whatever_its_value(tmp_path: Path) -> None:
@@ -289,6 +394,7 @@ DETAIL = """
     sides:[...$('sides').rows].map(r=>[...r.cells].map(c=>c.textContent)),
     bins:[...$('bins').rows].map(r=>[...r.cells].map(c=>c.textContent)),
   });
+  document.querySelector('[data-column="row"]').click();
   const row=n=>document.querySelector(`#body [data-i="${n}"]`);
   const key=(n,key)=>row(n).dispatchEvent(
     new KeyboardEvent('keydown',{key,bubbles:true}));
@@ -328,7 +434,7 @@ def test_the_detail_of_a_row_draws_both_sides(tmp_path: Path) -> None:
     both = found["both"]
     assert isinstance(both, dict)
     assert both["hidden"] is False and both["note"] == ""
-    assert both["texts"] == ["0", "300", "-2", "0", "2"]
+    assert both["texts"] == ["0", "100", "200", "300", "-2", "-1", "0", "1", "2"]
     # The largest bin reaches the top; both sides share the scale.
     assert both["paths"]["golden"].startswith("M48.0 180V180.0H148.5")
     assert "V10.0H349.5" in both["paths"]["golden"]
@@ -367,7 +473,7 @@ def test_the_detail_says_why_there_is_no_histogram(tmp_path: Path) -> None:
     one, none, other = found["one"], found["none"], found["other"]
     assert isinstance(one, dict) and isinstance(none, dict)
     assert isinstance(other, dict)
-    assert list(one["paths"]) == ["target"] and one["texts"][2:] == ["7"]
+    assert list(one["paths"]) == ["target"] and one["texts"][-1] == "7"
     assert one["note"] == "Not drawn: golden: it is gone"
     assert none["hidden"] and none["note"] == "No histogram: it was put together"
     assert other["hidden"] and "has those of 200 rows" in other["note"]
@@ -413,14 +519,17 @@ def test_both_colour_schemes_can_be_read(tmp_path: Path) -> None:
         found.dim=ratio(style('dt','color'),page);
         found.golden=ratio(style('path.golden','stroke'),page);
         found.target=ratio(style('path.target','stroke'),page);
-        found.fail=ratio(style('body','color'),style('tr.v1 td','backgroundColor'));
+        const tint=style('tr.v1 td','backgroundColor');
+        found.fail=ratio(style('body','color'),tint);
+        found.word=ratio(style('tr.v1 td.word','color'),tint);
+        found.bad=ratio(style('.bad','color'),page);
     """
     for scheme in ("light", "dark"):
         found = run(tmp_path, page(100), DETAIL + script, scheme)
         ratios = {k: float(str(v)) for k, v in found.items() if k != "inner"}
         assert (ratios.pop("page") > 0.5) == (scheme == "light")
         # The requirements of WCAG 2 for text and for graphics.
-        for name in ("text", "dim", "fail"):
+        for name in ("text", "dim", "fail", "word", "bad"):
             assert ratios[name] >= 4.5, (scheme, ratios)
         for name in ("golden", "target"):
             assert ratios[name] >= 3, (scheme, ratios)
@@ -440,7 +549,7 @@ def test_a_report_of_the_daemon_draws_what_it_holds(
     row = found["row"]
     assert isinstance(row, dict)
     assert set(row["paths"]) == {"golden", "target"}
-    assert row["texts"][2:] == ["0", "4", "8"]
+    assert row["texts"] == ["0", "1", "0", "2", "4", "6", "8"]
     assert row["sides"][1:] == [
         ["golden", "4", "0", "0", "0"],
         ["target", "3", "1", "0", "0"],

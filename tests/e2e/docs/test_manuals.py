@@ -14,7 +14,12 @@ from daemon import BIN_DIR, ROOT, help_of
 
 SHARE = BIN_DIR.parent / "share"
 SCRIPT = ROOT / "deploy/manual/make_manuals.py"
-PAGES = ("man8/msitd.8.gz", "man1/msitctl.1.gz", "man1/msitd-inspect.1.gz")
+PAGES = (
+    "man8/msitd.8.gz",
+    "man1/msitctl.1.gz",
+    "man1/msitctl-compare-run.1.gz",
+    "man1/msitd-inspect.1.gz",
+)
 # Commands that check a script without running it.
 CHECKERS = {
     "bash": (["bash", "-n"], "bash-completion/completions/msitctl"),
@@ -50,6 +55,16 @@ def test_every_verb_and_flag_is_in_the_manual_page() -> None:
         section = section.partition("\n.SS ")[0]
         flags = set(FLAG.findall(help_of(*words).partition("\nOptions:\n")[2]))
         assert section and not flags - {"--help"} - set(FLAG.findall(section)), words
+
+
+def test_every_verb_has_a_page_of_its_own() -> None:
+    for words in verbs():
+        page = text_of(f"man1/msitctl-{'-'.join(words)}.1.gz")
+        flags = set(FLAG.findall(help_of(*words).partition("\nOptions:\n")[2]))
+        assert not flags - {"--help"} - set(FLAG.findall(page)), words
+        for heading in ("NAME", "SYNOPSIS", "ENVIRONMENT", "FILES", "SEE ALSO"):
+            assert f"\n.SH {heading}\n" in page, (words, heading)
+        assert "MSITD_ENDPOINT" in page and "/run/msitd" in page, words
 
 
 def test_every_key_of_the_daemon_is_in_its_manual_page() -> None:

@@ -112,6 +112,8 @@ def test_files_are_where_debian_has_them(unpacked: Path) -> None:
         "/usr/lib/systemd/system/msitd.service",
         "/usr/lib/sysusers.d/msitd.conf",
         "/usr/share/man/man1/msitctl.1.gz",
+        "/usr/share/man/man1/msitctl-compare-run.1.gz",
+        "/usr/share/man/man1/msitd-inspect-verify.1.gz",
         "/usr/share/bash-completion/completions/msitctl",
         "/usr/include/msit/msit.h",
     } <= files
@@ -125,7 +127,7 @@ def test_user_of_the_package_owns_the_store(unpacked: Path, tmp_path: Path) -> N
     (tmp_path / "etc").mkdir()
     run("systemd-sysusers", f"--root={tmp_path}", "msitd.conf")
     entry = (tmp_path / "etc/passwd").read_text().strip().split(":")
-    assert entry[0] == "msitd" and entry[5] == "/var/lib/msitd"
+    assert entry[0] == "msitd" and entry[2] == "7741" and entry[5] == "/var/lib/msitd"
     assert entry[6].endswith("nologin")
     unit = (unpacked / "usr/lib/systemd/system/msitd.service").read_text()
     assert "User=msitd\n" in unit and "StateDirectory=msitd\n" in unit

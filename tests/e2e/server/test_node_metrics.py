@@ -18,8 +18,8 @@ from daemon import Daemon
 
 USAGE_EXIT = 2
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "monitoring.md"
-# Metrics that no daemon of this test has, because they count refusals.
-SELDOM = {"msitd_refused_chunks"}
+# Metrics that no daemon of this test has, because they count refusals or are about TLS.
+SELDOM = {"msitd_refused_chunks", "msitd_certificate_expiry_time_seconds"}
 
 
 @pytest.fixture
@@ -143,6 +143,43 @@ def test_a_unix_socket_is_for_the_owner_and_the_group(
     daemon.start("--metrics-listen", str(path))
     assert daemon.stop() == 0
     assert not path.exists()
+
+
+def test_other_machines_need_a_token(
+    new_daemon: Callable[[], Daemon], tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(" secret-1\n")
+    daemon = new_daemon()
+    daemon.start("--metrics-listen", "0.0.0.0:0", "--metrics-token-file", str(token))
+
+    def status(*lines: str) -> int:
+        return ask(
+            connect(daemon), "\r\n".join(["GET /metrics HTTP/1.1", *lines])
+        ).status
+
+    assert status("Authorization: Bearer secret-1") == 200
+    assert status("authorization:  bearer secret-1 ") == 200
+    for lines in (
+        [],
+        ["Authorization: Bearer secret-2"],
+        ["Authorization: Bearer secret-"],
+        ["Authorization: Bearer "],
+        ["Authorization: Basic secret-1"],
+        ["X: Authorization: Bearer secret-1"],
+        ["Authorization: Bearer secret-1", "Authorization: Bearer secret-2"],
+    ):
+        assert status(*lines) == 401, lines
+    # Not even other pages answer without it.
+    assert ask(connect(daemon), "GET /other HTTP/1.1").status == 401
+    token.write_text("secret-3")
+    assert status("Authorization: Bearer secret-1") == 401
+    assert status("Authorization: Bearer secret-3") == 200
+    token.write_text("")
+    assert status("Authorization: Bearer ") == 401
+    token.unlink()
+    assert status("Authorization: Bearer secret-3") == 401
+    assert "secret" not in daemon.log()
 
 
 def test_other_machines_cannot_reach_the_metrics(

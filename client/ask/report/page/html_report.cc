@@ -17,8 +17,12 @@
 #include "client/ask/report/page/page_header.h"
 #include "client/ask/report/page/report_page.h"
 #include "client/ask/report/page/row_histograms.h"
+#include "client/ask/report/page/shards_text.h"
 #include "client/ask/report/schema/row_fields.h"
 #include "client/ask/text/conclusion.h"
+#include "client/ask/text/headline.h"
+#include "client/ask/text/policy_text.h"
+#include "client/ask/text/text.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/resource_name.h"
@@ -31,6 +35,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kPlaceholder = "%DATA%";
+constexpr char kTitlePlaceholder[] = "%TITLE%";
 
 // Flags for NaN and infinities in a row, which are added.
 constexpr int kTargetNonFinite = 1;
@@ -41,6 +46,12 @@ std::string PageText(const Json& json) {
   return absl::StrReplaceAll(
       json.dump(-1, ' ', false, Json::error_handler_t::replace),
       {{"<", "\\u003c"}});
+}
+
+// Text between tags.
+std::string HtmlText(const std::string& text) {
+  return absl::StrReplaceAll(text,
+                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }
 
 // JSON has no NaN and no infinities.
@@ -149,7 +160,10 @@ class HtmlReport final : public ReportWriter {
     run_names_ = {comparison.golden_run(), comparison.target_run()};
     bounds_.emplace(comparison, facts_.metrics);
     const std::string_view page = ReportPage();
-    MSITD_RETURN_IF_ERROR(sink_(page.substr(0, page.find(kPlaceholder))));
+    const std::string head_text(page.substr(0, page.find(kPlaceholder)));
+    const std::string title = HtmlText(TitleText(comparison));
+    MSITD_RETURN_IF_ERROR(
+        sink_(absl::StrReplaceAll(head_text, {{kTitlePlaceholder, title}})));
     Json names = Json::array();
     Json higher = Json::array();
     Json units = Json::array();
@@ -203,6 +217,8 @@ class HtmlReport final : public ReportWriter {
     line.insert(line.end(), texts.begin(), texts.end());
     line.push_back(TextId(PairingText(row)));
     line.push_back(TextId(AlikeReason(row.reason(), run_names_)));
+    line.push_back(TextId(ShardRanksText(row)));
+    line.push_back(TextId(ShardsText(row)));
     return AddItem(PageText(line));
   }
 
@@ -228,6 +244,16 @@ class HtmlReport final : public ReportWriter {
   }
 
  private:
+  // The finding, or the state of a comparison that has none.
+  static std::string TitleText(const v1::Comparison& comparison) {
+    std::string out = Headline(comparison, /*allowed=*/false);
+    if (!out.empty()) return out;
+    return Printable(fmt::format(
+        "Comparison {} of {} with {} has no result: {}.", comparison.name(),
+        comparison.target_run(), comparison.golden_run(),
+        WordOf(v1::Comparison::State_Name(comparison.state()))));
+  }
+
   Json ComparisonJson(const v1::Comparison& comparison) const {
     const Conclusion conclusion = ConclusionOf(comparison, /*allowed=*/false);
     return {{"name", comparison.name()},

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "client/ask/report/page/matching_text.h"
 #include "client/ask/text/json_text.h"
 #include "client/ask/text/maker_text.h"
 #include "client/ask/text/partial_text.h"
@@ -134,8 +135,9 @@ std::vector<PageFact> SetupFacts(const v1::Comparison& comparison,
     facts.push_back({"filter", Printable(ToJson(comparison.filter(), false))});
   }
   if (comparison.has_matching()) {
-    facts.push_back(
-        {"matching", Printable(ToJson(comparison.matching(), false))});
+    for (const std::string& line : MatchingLines(comparison.matching())) {
+      facts.push_back({"matching", Printable(line)});
+    }
   }
   for (const std::string& rule : comparison.idle_rules()) {
     facts.push_back({"matched no op", Printable(rule)});

@@ -13,7 +13,7 @@ The methods correspond to the commands of msitctl. `connect_fleet` queries
 several daemons as if they were one.
 
 Requires grpcio and protobuf: pip install 'msitd[query]'. numpy, torch,
-ml_dtypes, pandas and pyarrow are imported only by the methods that return their
+ml_dtypes, pandas, pyarrow and matplotlib are imported only by the methods that return their
 objects.
 """
 

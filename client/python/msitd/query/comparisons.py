@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import SupportsIndex, cast
+from typing import Any, SupportsIndex, cast
 
 from msitd.query import arguments
 from msitd.query.comparison_names import full_name
@@ -25,6 +25,7 @@ from msitd.query.errors import QueryError, code_name
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new, to_message
 from msitd.query.node import Node
+from msitd.query.plotting import plot_rows
 from msitd.query.reporting import write_report
 from msitd.query.types import TensorFilter, checked_filter
 
@@ -440,6 +441,33 @@ class Comparisons:
         if limit is None:
             limit = self._caller.stream_deadline() - time.monotonic()
         write_report(self._caller.settings, words, limit)
+
+    def plot(
+        self,
+        comparison: Comparison | str | int,
+        metric: str = "nl2",
+        *,
+        axes: Any = None,
+    ) -> Any:
+        """Draws a metric of all rows against the depth of their ops.
+
+        Rows that fail are red. Bounds of the policy are dashed lines, and NaN and
+        infinities are at the top.
+
+        Args:
+            comparison: The comparison, or its name as in `get`.
+            metric: The metric to draw.
+            axes: Axes of matplotlib to draw on; None: new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            ImportError: matplotlib is not installed.
+            ValueError: No row has the metric.
+        """
+        latest = self.get(comparison)
+        return plot_rows(latest, self.rows(latest), metric, axes)
 
     def _name_of(self, comparison: Comparison | str | int) -> str:
         return full_name(comparison, self.list)

@@ -47,7 +47,8 @@ TEST(DaemonConfigTest, ErrorsNameTheFileThePlaceAndTheProblem) {
     std::string error;
   };
   const Case cases[] = {
-      {"data_dri = 'x'", "f.toml:1:1: data_dri: no such key"},
+      {"data_dri = 'x'",
+       "f.toml:1:1: data_dri: no such key; did you mean data_dir?"},
       {"\n\n  data_dir = 5",
        "f.toml:3:3: data_dir: is of type integer, expected a string"},
       {"max_streams = '5'",
@@ -66,7 +67,8 @@ TEST(DaemonConfigTest, ErrorsNameTheFileThePlaceAndTheProblem) {
        "f.toml:1:1: listen: has an element that is not a string"},
       {"log_level = 'loud'",
        "f.toml:1:1: log_level: 'loud' is not one of debug, info, warn, error"},
-      {"[tls]\ncert = 'x'", "f.toml:1:2: tls: no such key"},
+      {"[tls]\ncert = 'x'",
+       "f.toml:1:2: tls: no such key; did you mean tls_key?"},
       {"data_dir = ''", "data_dir: is empty"},
       {"socket_dir = ''", "socket_dir: is empty"},
       {"listen = ['127.0.0.1']",

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "protos/text/size_text.h"
+
 namespace msitd::ask {
 namespace {
 
@@ -71,6 +73,13 @@ TEST(TextTest, CsvQuotesWhatRfc4180Asks) {
   EXPECT_EQ(CsvLine({"=A1,B1", "-2"}, true), "\"'=A1,B1\",-2\n");
   EXPECT_EQ(CsvLine({"=A1"}, false), "=A1\n");
   EXPECT_EQ(CsvLine({}, true), "\n");
+}
+
+TEST(TextTest, PrintedSizesAreTaken) {
+  for (const int64_t size : {int64_t{0}, int64_t{512}, int64_t{3} << 19,
+                             int64_t{1} << 42, int64_t{5} << 50}) {
+    EXPECT_EQ(*text::ParseSize(HumanSize(size)), size) << HumanSize(size);
+  }
 }
 
 }  // namespace

@@ -80,6 +80,28 @@ TEST(HtmlReportTest, NoTextEndsTheData) {
   EXPECT_EQ(data["texts"][data["rows"][0][3].get<int>()], row.op());
 }
 
+TEST(HtmlReportTest, TheTitleIsTheFinding) {
+  v1::Comparison comparison;
+  comparison.set_name("c-000001");
+  comparison.set_golden_run("a<b>");
+  comparison.set_target_run("%DATA%");
+  comparison.set_state(v1::Comparison::DONE);
+  comparison.set_pass_count(1);
+  comparison.set_fail_count(2);
+  comparison.mutable_first_divergence()->set_op("head");
+  const std::string page = PageOf({}, comparison, v1::ComparisonRow());
+  const std::string finding =
+      "%DATA% differs from a&lt;b&gt; from head on (rank 0, token 0). 2 of 3 "
+      "tensors fail.";
+  EXPECT_THAT(page, HasSubstr("<title>" + finding + "</title>"));
+  EXPECT_THAT(page, HasSubstr("<body>\n<h1>" + finding + "</h1>"));
+  EXPECT_EQ(DataOf(page)["comparison"]["name"], "c-000001");
+  comparison.set_state(v1::Comparison::CANCELLED);
+  EXPECT_THAT(PageOf({}, comparison, v1::ComparisonRow()),
+              HasSubstr("Comparison c-000001 of %DATA% with a&lt;b&gt; has no "
+                        "result: cancelled."));
+}
+
 TEST(HtmlReportTest, TheDaemonSaysWhichMetricsAreBetterTheHigher) {
   v1::Metric closeness = MetricNamed("closeness");
   closeness.set_direction(v1::Metric::HIGHER_IS_BETTER);
@@ -127,7 +149,9 @@ TEST(HtmlReportTest, ReasonsThatNameDifferentRunsAreNotAlike) {
     row.set_verdict(v1::UNMATCHED);
     row.set_reason(reason);
     const Json data = DataOf(PageOf({}, comparison, row));
-    return data["texts"][data["rows"][0].back().get<int>()].get<std::string>();
+    // The ranks and the shards follow.
+    const Json& cells = data["rows"][0];
+    return data["texts"][cells[cells.size() - 3].get<int>()].get<std::string>();
   };
   EXPECT_NE(alike("only in run tp1"), alike("only in run tp2"));
   EXPECT_EQ(alike("only in run tp1; run tp2 lacks rank 3"),
@@ -138,8 +162,8 @@ TEST(HtmlReportTest, TargetsOfOtherNamesAreSaidAndWhy) {
   const auto pairing_of = [](const v1::ComparisonRow& row) {
     const Json data = DataOf(PageOf({}, v1::Comparison(), row));
     const Json& cells = data["rows"][0];
-    // The cell before the reason without its numbers.
-    return data["texts"][cells[cells.size() - 2].get<int>()];
+    // The reason without its numbers, the ranks and the shards follow.
+    return data["texts"][cells[cells.size() - 4].get<int>()];
   };
   v1::ComparisonRow row;
   row.set_op("conv");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ask/text/size_text.h"
+#include "protos/text/size_text.h"
 
 #include <charconv>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "protos/status/status.h"
 
-namespace msitd::ask {
+namespace msitd::text {
 namespace {
 
 // Returns the power of 1024 for a unit; negative if it is not a unit.
@@ -65,4 +65,4 @@ absl::StatusOr<int64_t> ParseSize(std::string_view text) {
                   : static_cast<int64_t>(std::ldexp(number, 10 * power));
 }
 
-}  // namespace msitd::ask
+}  // namespace msitd::text

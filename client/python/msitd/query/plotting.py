@@ -1,0 +1,73 @@
+"""Draws the rows of a comparison with matplotlib, if that is installed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from msitd.query.comparison_types import Comparison, ComparisonRow
+from msitd.query.headline import headline
+
+_NONE = (
+    "plot needs matplotlib (pip install matplotlib). Without it, "
+    "comparisons.report(comparison, 'report.html') writes a page with the same plot."
+)
+_COLORS = {"pass": "tab:blue", "fail": "tab:red"}
+
+
+def _depths(rows: list[ComparisonRow]) -> dict[str, int]:
+    """Numbers the ops as they end, so that a module comes after its parts."""
+    ends: dict[str, tuple[bool, int]] = {}
+    for place, row in enumerate(rows):
+        is_end = row.io == "output"
+        if row.op not in ends or (is_end and not ends[row.op][0]):
+            ends[row.op] = (is_end, place)
+    ordered = sorted(ends, key=lambda op: ends[op][1])
+    return {op: depth for depth, op in enumerate(ordered)}
+
+
+def plot_rows(
+    comparison: Comparison, rows: Iterable[ComparisonRow], metric: str, axes: Any
+) -> Any:
+    """Draws a metric of each row against the depth of its op; returns the axes.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: No row has the metric.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(_NONE) from error
+    all_rows = list(rows)
+    depths = _depths(all_rows)
+    found = [row for row in all_rows if metric in row.metrics]
+    if not found:
+        raise ValueError(f"no row of {comparison.name} has the metric {metric!r}")
+    axes = axes if axes is not None else pyplot.subplots()[1]
+    values = [abs(row.metrics[metric]) for row in found]
+    positive = [value for value in values if 0 < value < math.inf]
+    # Zeros have a place on this scale, unlike on a logarithmic one.
+    axes.set_yscale("symlog", linthresh=min(positive, default=1.0))
+    top = 10 * max(positive, default=1.0)
+    for verdict, color in _COLORS.items():
+        for marker, is_finite in ((".", True), ("x", False)):
+            points = [
+                (depths[row.op], row.metrics[metric] if is_finite else top)
+                for row in found
+                if row.verdict == verdict
+                and math.isfinite(row.metrics[metric]) == is_finite
+            ]
+            label = verdict if is_finite else f"{verdict}, NaN or Inf"
+            if points:
+                xs, ys = zip(*points, strict=True)
+                axes.scatter(xs, ys, marker=marker, color=color, label=label)
+    bounds = {t.bound for t in comparison.required_tolerances if t.metric == metric}
+    for bound in sorted(bounds):
+        axes.axhline(bound, linestyle="--", color="gray", label=f"bound {bound:g}")
+    axes.set_xlabel("depth: ops in the order in which they end")
+    axes.set_ylabel(metric)
+    axes.set_title(headline(comparison), wrap=True, fontsize="small")
+    axes.legend()
+    return axes
