@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> str | int:
         return f"python -m msitd: name a program: {', '.join(PROGRAMS)}"
     name = arguments[0]
     folder = Path(__file__).with_name("bin")
-    # msit is msitctl, which looks at its name. A wheel contains no links.
+    # msit is msitctl, called by another name, because a wheel contains no links.
     program = folder / ("msitctl" if name == "msit" else name)
     path = str(program) if program.exists() else shutil.which(name)
     if path is None:

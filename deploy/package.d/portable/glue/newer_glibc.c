@@ -67,8 +67,8 @@ HIDDEN int fstatat64(int folder, const char* path, struct stat* status,
 // Since 2.30.
 HIDDEN pid_t gettid(void) { return (pid_t)syscall(SYS_gettid); }
 
-// Since 2.34. The system call alone leaves the thread's own id in glibc as it
-// was, so the child may call only what a signal handler may call.
+// Since 2.34. The system call does not update the thread's id in glibc, so the
+// child may call only functions that a signal handler may call.
 HIDDEN pid_t _Fork(void) {
   pid_t (*newer)(void);
   *(void**)&newer = FindNewer("_Fork");
