@@ -20,22 +20,18 @@ STABLE_MINOR = 12
 MODULE = re.compile(r"_(msit|formats)\.(cpython-3(?P<minor>\d+)-.*|abi3)\.so")
 
 
-def wheel_tag(minors: set[int]) -> str:
-    """Returns the tag for Pythons with these modules, without the platform.
+def wheel_tags(minors: set[int]) -> list[str]:
+    """Returns the tags for Pythons with these modules, without the platform.
 
     To pip, a wheel for the stable ABI of 3.10 is for 3.10 and all later versions. Those
     that have a module of their own prefer it to the one for the stable ABI.
     """
     oldest = min(minors)
-    if minors == set(range(oldest, STABLE_MINOR + 1)):
-        return f"cp3{oldest}-abi3"
-    if len(minors) == 1:
-        return f"cp3{oldest}-cp3{oldest}"
-    listed = " and ".join(f"3.{minor}" for minor in sorted(minors))
-    sys.exit(
-        f"package: no wheel is for Python {listed} only; name one of them, or all from "
-        f"one version to 3.{STABLE_MINOR}"
-    )
+    if STABLE_MINOR not in minors:
+        return [f"cp3{minor}-cp3{minor}" for minor in sorted(minors)]
+    if minors != set(range(oldest, STABLE_MINOR + 1)):
+        sys.exit(f"package: a wheel for Python 3.{oldest} and 3.12 needs those between")
+    return [f"cp3{oldest}-abi3"]
 
 
 def add_files(package: Path, linked: Path) -> set[int]:
@@ -74,9 +70,8 @@ def main() -> None:
     machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     text = (metadata / "WHEEL").read_text()
     text = text.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
-    text = re.sub(
-        "^Tag: .*$", f"Tag: {wheel_tag(minors)}-{machine}", text, flags=re.MULTILINE
-    )
+    tags = "\n".join(f"Tag: {tag}-{machine}" for tag in wheel_tags(minors))
+    text = re.sub("^Tag: .*$", tags, text, flags=re.MULTILINE)
     (metadata / "WHEEL").write_text(text)
     subprocess.run([*wheel, "pack", "--dest-dir", out, root], check=True)
     shutil.rmtree(unpacked)
