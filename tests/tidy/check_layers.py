@@ -106,6 +106,8 @@ class Module:
 
 
 MODULES: dict[str, Module] = {
+    # Linked into the programs of the wheel.
+    "deploy/package.d/portable/glue": Module(),
     "protos/base": Module(),
     "protos/os": Module(("protos/base",)),
     "protos/status": Module(("protos/base",), COMMON),
@@ -677,7 +679,7 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     # The public names, and those of other tools.
     ("msitd", "msitd._compat"),
-    ("msitd._exec", "compat"),
+    ("msitd._exec", "msitd.__main__", "compat"),
 )
 
 LIBRARIES: dict[str, re.Pattern[str]] = {
@@ -714,7 +716,7 @@ STANDARD = re.compile(
     r"[a-z_0-9]+$|(arpa|linux|net|netinet|sys)/\w+\.h$"
     r"|(assert|cxxabi|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|grp|inttypes|limits|locale"
     r"|link|malloc|math|netdb|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool"
-    r"|stddef|stdint|stdio|stdio_ext|stdlib|string|strings|termios|time|unistd)\.h$"
+    r"|stdarg|stddef|stdint|stdio|stdio_ext|stdlib|string|strings|termios|time|unistd)\.h$"
 )
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')

@@ -33,6 +33,8 @@ class Package:
 PACKAGES: dict[str, Package] = {
     # The public names.
     "msitd": Package(("msitd._core", "msitd.forcing", "msitd.injection")),
+    # Runs the programs.
+    "msitd.__main__": Package(("msitd",)),
     "msitd.injection": Package(("msitd._core", "msitd.query"), ("torch",)),
     # Used by everything that records.
     "msitd._core": Package(("msitd._msit",), ("torch",)),

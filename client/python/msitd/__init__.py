@@ -33,3 +33,13 @@ __all__ = [
     "register_hook",
     "teacher_forcing",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Returns the version of the installed package."""
+    if name == "__version__":
+        # Imported here, because this takes as long as the rest of the package.
+        from importlib.metadata import version
+
+        return version("msitd")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
