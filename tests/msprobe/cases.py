@@ -1,8 +1,8 @@
 """Small programs that both tools run. Each calls `steps(model, count)`, whose body is
 a step that is dumped.
 
-`SEEN` may be looked at while msitd is changed. `UNSEEN` were written before any result
-of them was looked at, and are only counted.
+`SEEN` are for the development of msitd. `UNSEEN` were written before any of their
+results was known, and are only counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases that may be looked at; see cases.py."""
+"""Cases for the development of msitd; see cases.py."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ class ModelOutput(OrderedDict[str, Any]):
             value = getattr(self, field.name)
             if value is not None:
                 self[field.name] = value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
 
     def __getitem__(self, key: Any) -> Any:
         return (
@@ -125,7 +129,7 @@ def model_output(steps: Any) -> None:
 
 
 class Results(nn.Module):
-    """Returns what it is told to."""
+    """Returns the result of a function."""
 
     def __init__(self, make: Any) -> None:
         super().__init__()

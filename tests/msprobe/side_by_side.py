@@ -78,8 +78,6 @@ def _run(kind: Any, name: str, place: Path, tool: str) -> None:
     CASES[case](Steps(debugger, level))
     if tool == "msitd":
         debugger.close()
-    else:
-        debugger.instance.service.data_collector.write_json_at_exit()
 
 
 main()
