@@ -238,3 +238,16 @@ def test_calls_that_a_checkpoint_repeats_have_numbers() -> None:
     assert calls == ["Module.b.Linear.forward.0", "Module.b.Linear.forward.1"]
     assert "Module.b.Linear.backward.1" in data
     assert "Functional.linear.2.backward" in data
+
+
+class Frozen(dict[str, Any]):
+    def __setitem__(self, key: str, value: Any) -> None:
+        raise TypeError("this dict cannot be changed")
+
+
+def test_results_that_cannot_be_changed_stay() -> None:
+    model = Outer(lambda y: Frozen(a=y, b=y.exp()))
+    data = dump_of(model, lambda: model(torch.ones(2, 3))["b"].sum().backward())
+    output = data["Module.inner.Inner.forward.0"]["output"]
+    assert [shape(each) for each in output[0].values()] == [[2, 3], [2, 3]]
+    assert model.inner.fc.weight.grad is not None

@@ -52,13 +52,13 @@ class Separation:
                 self._separated.discard(op)
         return views
 
-    def of_result(self, result: Any, is_recorded: bool) -> Any:
+    def of_result(self, result: Any) -> Any:
         """Returns the result that the module is to return.
 
         If it holds several tensors, each of them is a view, because one of them may be
         computed from another.
         """
-        if not is_recorded or isinstance(result, self._tensor_type):
+        if isinstance(result, self._tensor_type):
             return result
         if self._count(result, 0) < 2:
             return result

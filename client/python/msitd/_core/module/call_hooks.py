@@ -281,9 +281,11 @@ class CallHooks:
                 self._record_none(call)
             return None
         given = result
-        if self._separation is not None:
-            is_recorded = self._backward is not None and call.inputs is not None
-            result = self._separation.of_result(result, is_recorded)
+        if self._separation is not None and call.inputs is not None:
+            try:
+                result = self._separation.of_result(result)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skips.count_error(call.op, "", error)
         if self._outputs and not call.is_again:
             try:
                 self._output_side.record_result(result, call, self.identities())
