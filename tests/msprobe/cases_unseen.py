@@ -403,7 +403,7 @@ def arithmetic(steps: Any) -> None:
         torch.bmm(x[None], y[None, :, None]).sum().backward()
         torch.lerp(x, y.expand(3, 4), 0.3).sum().backward()
         torch.addcmul(x, x, y, value=0.5).sum().backward()
-        (2 - x).pow(3).rsub(1).sum().backward()
+        torch.rsub((2 - x).pow(3), 1).sum().backward()
         torch.baddbmm(torch.zeros(1, 3, 1), x[None], y[None, :, None]).sum().backward()
         torch.outer(y, y).sum().backward()
 
