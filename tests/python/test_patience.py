@@ -23,6 +23,9 @@ class Away:
         # Number of records that it acknowledges during a failed wait.
         self.progress = 0
 
+    def stream_error(self) -> str:
+        return ""
+
     def flush(self, timeout: float) -> None:
         self.waits.append(timeout)
         self.acknowledged_count += self.progress

@@ -659,7 +659,7 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
         *_core("call counters endpoints errors installed interpreters openings"),
         *_core("patterns removable replacing seeding tokens torch_version vocabulary"),
     ),
-    _core("personal"),
+    _core("last_wait personal"),
     (
         *("msitd._core", "msitd.query"),
         *_core("arguments codes losses not_recorded open_clients requests"),

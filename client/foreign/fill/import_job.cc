@@ -212,6 +212,9 @@ void ImportJob::Remember(const LedgerEntry& entry) {
 }
 
 absl::Status ImportJob::ImportEntry(trees::TreeEntry entry) {
+  if (entry.is_substitute && !options_.takes_substitutes) {
+    return absl::OkStatus();
+  }
   if (!entry.file.empty() || (!values_.entries.empty() &&
                               values_.entries[0].key.rank != entry.key.rank)) {
     MSITD_RETURN_IF_ERROR(SendValues());

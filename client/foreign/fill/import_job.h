@@ -41,6 +41,9 @@ struct ImportOptions {
   // False for a run that belongs to its program and is never imported into
   // again. The ledger is neither read nor written.
   bool keeps_ledger = true;
+  // Records the statistics of tensors whose files are missing. The files cannot
+  // be imported later.
+  bool takes_substitutes = false;
   // Called with each record that was sent, unless it is null.
   std::function<void(const libmsit::TensorView& record)> on_sent = {};
   // Borrowed. Determines what is kept of each tensor. Null: the tensor itself.
@@ -137,6 +140,10 @@ class ImportJob {
   // INVALID_ARGUMENT if `rank` is given and the tree has several ranks; errors
   // of `target`. The ledger contains what was sent before the error.
   absl::Status Import(trees::Tree& tree, const std::string& root);
+
+  // Forgets the problems that were reported so far, for a job that reads all
+  // files again in each import.
+  void ForgetProblems() { problems_ = {}; }
 
   // The counts for all records that were sent so far.
   UnstoredCounts unstored() const;

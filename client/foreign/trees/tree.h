@@ -57,6 +57,10 @@ struct TreeEntry {
   // The file with the bytes, for formats::OpenTensorFile. Empty if there is
   // none.
   std::string file;
+  // True for statistics whose tensor should have a file, which does not exist.
+  // They are recorded only if the file will never arrive, because a run keeps
+  // the first record of a key.
+  bool is_substitute = false;
   // The name of the tensor in `file`; empty for all tensors.
   std::string tensor;
   // Set to the open `file` if the tree had to open it, positioned at its first

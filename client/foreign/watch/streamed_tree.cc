@@ -55,7 +55,9 @@ bool ComesByFile(trees::TreeKind kind) {
 const trees::TreeEntry* StreamedTree::Next() {
   for (;;) {
     const trees::TreeEntry* const next = tree_->Next();
-    if (next == nullptr || next->file.empty()) return next;
+    if (next == nullptr) return next;
+    if (!IsFinal(*next)) continue;
+    if (next->file.empty()) return next;
     const bool is_of_round = round_.files.contains(next->file);
     if (!ComesByFile(kind())) {
       // A file of an earlier round may have been removed.
@@ -72,9 +74,21 @@ const trees::TreeEntry* StreamedTree::Next() {
   }
 }
 
+bool StreamedTree::IsFinal(const trees::TreeEntry& entry) const {
+  return entry.kind != RecordKind::kDocument || !round_.takes_documents ||
+         round_.takes_documents(entry.key.token);
+}
+
 std::vector<trees::TreeProblem> StreamedTree::TakeProblems() {
   std::vector<trees::TreeProblem> out = std::exchange(round_.problems, {});
   for (trees::TreeProblem& problem : tree_->TakeProblems()) {
+    if (round_.is_imported) {
+      const bool is_absence = absl::IsNotFound(problem.reason);
+      if (!is_absence || !round_.is_imported(problem.file)) {
+        out.push_back(std::move(problem));
+      }
+      continue;
+    }
     if (told_.size() >= kToldMax) told_.clear();
     const uint64_t hash = std::hash<std::string>()(
         fmt::format("{} {}", problem.file, Message(problem.reason)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -28,6 +29,11 @@ class StreamedTree final : public trees::Tree {
     std::unordered_set<std::string> files;
     // Problems that were found without the reader.
     std::vector<trees::TreeProblem> problems;
+    // For trees that are read as a whole. Returns true if the run has the file,
+    // which may have been removed since.
+    std::function<bool(const std::string& file)> is_imported = {};
+    // Returns true if the documents of a token are final.
+    std::function<bool(int64_t token)> takes_documents = {};
   };
 
   // Problems with files of other rounds. Each is reported once.
@@ -53,6 +59,8 @@ class StreamedTree final : public trees::Tree {
   std::vector<trees::TreeProblem> TakeProblems() override;
 
  private:
+  bool IsFinal(const trees::TreeEntry& entry) const;
+
   const std::unique_ptr<trees::Tree> tree_;
   Round& round_;
   const fill::ImportOptions& options_;

@@ -74,7 +74,10 @@ std::shared_ptr<const trees::Listings> Watcher::Show(
     const std::vector<WholeFile>& files) {
   auto shown = std::make_shared<trees::Listings>();
   if (!ComesByFile(reader_.kind)) {
-    for (const WholeFile& file : files) ShowFile(file.path, shown_);
+    for (const WholeFile& file : files) {
+      ShowFile(file.path, shown_);
+      steps_.Add(file.path);
+    }
     for (auto& [folder, listing] : shown_) SortNames(listing.files);
     *shown = shown_;
     return shown;
@@ -147,11 +150,25 @@ absl::Status Watcher::DoRound(bool must, bool* is_sent) {
   }
   *is_sent = true;
   if (job_ == nullptr || (files.empty() && !must)) return absl::OkStatus();
-  round.problems = std::exchange(problems_, {});
+  const auto shown = Show(files);
+  const bool is_by_file = ComesByFile(reader_.kind);
+  FolderStamps past;
+  if (is_by_file) {
+    round.problems = std::exchange(problems_, {});
+  } else {
+    past = PastFolders();
+    PrepareWhole(round);
+  }
   auto opened = reader_.open(
-      folder_.Showing(Show(files)),
+      folder_.Showing(shown),
       {.mapping_folder = options_.mapping_folder, .may_lack_mappings = true});
-  if (!opened.ok()) return opened.status();
+  if (!opened.ok()) {
+    // Other files may complete a tree that is read as a whole.
+    const bool may_open = !is_by_file && (!is_ended_ || shown_.empty());
+    if (!may_open) return opened.status();
+    Await(files);
+    return absl::OkStatus();
+  }
   StreamedTree tree(*std::move(opened), round, options_.import, *book_, told_);
   const absl::Status sent = job_->Import(tree, root_);
   if (sent.ok()) {
@@ -160,7 +177,12 @@ absl::Status Watcher::DoRound(bool must, bool* is_sent) {
     // sent.
     const fill::UnstoredCounts before =
         std::exchange(unstored_, job_->unstored());
-    Settle(files, /*is_stored=*/unstored_ == before);
+    const bool is_stored = unstored_ == before;
+    Settle(files, is_stored);
+    if (!is_by_file) {
+      SettleAwaited(is_stored);
+      Retire(past, is_stored);
+    }
     return absl::OkStatus();
   }
   host_.ledger().Forget();
@@ -271,6 +293,7 @@ void Watcher::Settle(const std::vector<WholeFile>& files, bool is_stored) {
     std::string problem;
     if (!host_.ledger().Has(entry, problem)) {
       handled_[file.path] = file.stamp;
+      if (!ComesByFile(reader_.kind)) awaited_[file.path] = file.stamp;
       continue;
     }
     if (is_stored && problem.empty() && file.has_rested) {

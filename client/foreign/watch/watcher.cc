@@ -94,7 +94,10 @@ Length Watcher::Probe(const std::string& path, std::string* reason) {
 }
 
 absl::Status Watcher::Run() {
-  if (options_.kind) MSITD_RETURN_IF_ERROR(TryBegin(/*must=*/true));
+  if (options_.kind) {
+    MSITD_RETURN_IF_ERROR(CheckKind(*options_.kind));
+    MSITD_RETURN_IF_ERROR(TryBegin(/*must=*/false));
+  }
   Walk("", /*is_new=*/false);
   while (!host_.is_stopped() && !IsIdle()) MSITD_RETURN_IF_ERROR(Step());
   return End();
@@ -282,11 +285,7 @@ void Watcher::Poll() {
 }
 
 absl::Status Watcher::TryBegin(bool must) {
-  if (options_.kind) {
-    MSITD_ASSIGN_OR_RETURN(const trees::TreeReader reader,
-                           trees::ReaderOf(*options_.kind));
-    return Begin(reader);
-  }
+  if (options_.kind) return TryBeginAs(*options_.kind, must);
   const auto now = Clock::now();
   if (states_.pending_count() == 0) return absl::OkStatus();
   if (now < detect_time_ && !must) return absl::OkStatus();
@@ -297,29 +296,44 @@ absl::Status Watcher::TryBegin(bool must) {
   const bool has_time = now - activity_time_ >= kPlainQuiet ||
                         now - first_file_time_ >= kPlainTime;
   if (is_plain && !has_time && !must) return absl::OkStatus();
-  const absl::Status begun = Begin(*reader);
+  MSITD_RETURN_IF_ERROR(CheckKind(reader->kind));
+  MSITD_ASSIGN_OR_RETURN(const auto tree, reader->open(folder_, {}));
+  const absl::Status begun = Begin(*reader, *tree);
   if (must || !MayCome(begun)) return begun;
   NoteAbsence(begun);
   detect_time_ = now + kRetryInterval;
   return absl::OkStatus();
 }
 
-absl::Status Watcher::Begin(const trees::TreeReader& reader) {
-  if (!options_.mapping_folder.empty() &&
-      reader.kind != trees::TreeKind::kMindie) {
+absl::Status Watcher::TryBeginAs(trees::TreeKind kind, bool must) {
+  const auto now = Clock::now();
+  if (now < detect_time_ && !must) return absl::OkStatus();
+  detect_time_ = now + kDetectInterval;
+  MSITD_ASSIGN_OR_RETURN(const trees::TreeReader reader, trees::ReaderOf(kind));
+  const auto tree = reader.open(folder_, {});
+  if (tree.ok()) return Begin(reader, **tree);
+  // A folder without files is not a tree of this kind yet.
+  return must && states_.pending_count() > 0 ? tree.status() : absl::OkStatus();
+}
+
+absl::Status Watcher::CheckKind(trees::TreeKind kind) const {
+  if (!options_.mapping_folder.empty() && kind != trees::TreeKind::kMindie) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "its format is {}: mappings in {} are only for mindie",
-                      trees::TreeKindName(reader.kind),
-                      options_.mapping_folder);
+                      trees::TreeKindName(kind), options_.mapping_folder);
   }
-  if (options_.sources.deletes && reader.kind == trees::TreeKind::kAtb) {
+  if (options_.sources.deletes && kind == trees::TreeKind::kAtb) {
     return absl::InvalidArgumentError(
         "--delete is not supported for atb: its files refer to the bytes of "
         "one another, which would be lost");
   }
-  MSITD_ASSIGN_OR_RETURN(const auto tree, reader.open(folder_, {}));
+  return absl::OkStatus();
+}
+
+absl::Status Watcher::Begin(const trees::TreeReader& reader,
+                            const trees::Tree& tree) {
   MSITD_RETURN_IF_ERROR(
-      host_.Begin(reader.kind, tree->world_size(), tree->ranks()));
+      host_.Begin(reader.kind, tree.world_size(), tree.ranks()));
   takes_known_ = host_.holds_ledger();
   reader_ = reader;
   job_ = std::make_unique<fill::ImportJob>(options_.import, host_.target(),
@@ -366,6 +380,10 @@ absl::Status Watcher::End() {
   }
   while (!whole_.empty() && is_sent) {
     MSITD_RETURN_IF_ERROR(DoRound(/*must=*/false, &is_sent));
+  }
+  if (is_sent && job_ != nullptr && !ComesByFile(reader_.kind)) {
+    // Documents are final now, and so are problems.
+    MSITD_RETURN_IF_ERROR(DoRound(/*must=*/true, &is_sent));
   }
   if (is_sent && !options_.mapping_folder.empty()) {
     const absl::Status there =

@@ -25,6 +25,7 @@
 #include "client/foreign/watch/folder_events.h"
 #include "client/foreign/watch/lag.h"
 #include "client/foreign/watch/source_keeper.h"
+#include "client/foreign/watch/step_folders.h"
 #include "client/foreign/watch/streamed_tree.h"
 
 namespace msitd::watch {
@@ -161,15 +162,35 @@ class Watcher final : private FileProber {
 
   // Detects the kind, if possible. `must`: there is no later attempt.
   absl::Status TryBegin(bool must);
+  // Begins with the kind that the user has set, once there is such a tree.
+  absl::Status TryBeginAs(trees::TreeKind kind, bool must);
+  absl::Status CheckKind(trees::TreeKind kind) const;
   // Returns true if the daemon cannot be reached but may become available.
   bool MayCome(const absl::Status& status) const;
   void NoteAbsence(const absl::Status& status);
-  absl::Status Begin(const trees::TreeReader& reader);
+  absl::Status Begin(const trees::TreeReader& reader, const trees::Tree& tree);
 
   std::vector<WholeFile> TakeRound();
   // Imports waiting files. With `must`, imports attachments even if no files
   // wait. `is_sent` is false if the daemon cannot be reached.
   absl::Status DoRound(bool must, bool* is_sent);
+
+  // For trees that are read as a whole, in whole_round.cc.
+  //
+  // Adds to the round what is known of all files.
+  void PrepareWhole(StreamedTree::Round& round);
+  // Handles files of a tree that cannot be opened yet.
+  void Await(const std::vector<WholeFile>& files);
+  // Handles files that a former round could not import.
+  void SettleAwaited(bool is_stored);
+  // Stops reading step folders that are complete. `stamps` are those that their
+  // documents had before the round.
+  using FolderStamps = std::map<std::string, std::map<std::string, FileStamp>>;
+  FolderStamps PastFolders() const;
+  void Retire(const FolderStamps& folders, bool is_stored);
+  bool IsAwaited(const std::string& folder) const;
+  bool HasProblemIn(const std::string& folder) const;
+  void Hide(const std::string& folder);
   std::shared_ptr<const trees::Listings> Show(
       const std::vector<WholeFile>& files);
   void ShowFile(const std::string& path, trees::Listings& shown);
@@ -207,6 +228,9 @@ class Watcher final : private FileProber {
   // All files that the reader was given, for trees that are not read file by
   // file.
   trees::Listings shown_;
+  StepFolders steps_;
+  // Files of such a tree that were shown, but are not in the run yet.
+  std::map<std::string, FileStamp> awaited_;
   StreamedTree::ToldProblems told_;
   std::vector<trees::TreeProblem> problems_;
 

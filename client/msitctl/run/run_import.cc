@@ -38,6 +38,7 @@ struct ImportFlags : ImportPlaceFlags {
   bool device_ranks = false;
   bool dry_run = false;
   bool keep_open = false;
+  bool seal = false;
   std::string order;
 };
 
@@ -215,6 +216,7 @@ ask::Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
                     fill::ImportLedger& ledger, ImportProgress& progress) {
   fill::ImportOptions options = JobOptions(flags, invocation);
   options.is_dry_run = flags.dry_run;
+  options.takes_substitutes = flags.seal;
   options.deriver = keep.deriver();
   fill::ImportJob job(std::move(options), target, ledger);
   absl::Status status;
@@ -223,7 +225,8 @@ ask::Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
     if (!status.ok()) break;
   }
   progress.Clear();
-  const bool is_whole = status.ok() && !job.problems().may_pass();
+  const bool is_whole =
+      status.ok() && (flags.seal || !job.problems().may_pass());
   ask::Outcome sealed;
   if (is_whole && !flags.keep_open && !flags.dry_run) sealed = target.Seal();
   const bool is_sealed = target.run().state() == v1::Run::SEALED;
@@ -234,7 +237,9 @@ ask::Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
   MSITCTL_RETURN_IF_FAILED(sealed);
   MSITCTL_RETURN_IF_FAILED(told);
   if (!is_whole && !flags.keep_open && !flags.dry_run && !is_sealed) {
-    fmt::print(stderr, "run {} stays open: import the unreadable files again\n",
+    fmt::print(stderr,
+               "run {} stays open: import the missing or unreadable files "
+               "again, or use --seal to seal it without them\n",
                ask::Printable(flags.run));
   }
   const bool is_partial =
@@ -298,8 +303,14 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
   verb.add_flag(
       "--dry-run", flags.dry_run,
       "Open all files and report what would be imported, without a daemon");
-  verb.add_flag("--keep-open", flags.keep_open,
-                "Do not seal the run, so that more can be imported");
+  CLI::Option* const keep_open =
+      verb.add_flag("--keep-open", flags.keep_open,
+                    "Do not seal the run, so that more can be imported");
+  verb.add_flag("--seal", flags.seal,
+                "Seal the run even if files are missing or unreadable. "
+                "Statistics that a dump has of a missing tensor are recorded "
+                "in its place")
+      ->excludes(keep_open);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from chunk_bytes import Record
-from exported_records import module_records
+from exported_records import TREE, document, module_records
 from exports import EVIL_OPS, export, send
 
 from daemon import Daemon
@@ -30,6 +30,37 @@ def module_export(daemon: Daemon, out: Path) -> tuple[Path, list[Record]]:
     (top,) = out.iterdir()
     assert re.fullmatch(r"msit_dump_\d{8}_\d{6}", top.name)
     return top / "torch_tensors/cpu_0", records
+
+
+def test_later_call_does_not_have_the_folder_of_a_part(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    modules = [
+        *TREE["modules"],
+        {"op": "root.fc.1", "class": "torch.nn.ReLU", "parent": "root.fc"},
+    ]
+    tree = json.dumps({"version": 1, "modules": modules}).encode()
+    calls = [("root.fc", 0), ("root.fc", 1), ("root.fc", 2), ("root.fc.1", 0)]
+    records = [document("module_tree.json", tree)]
+    records += [
+        Record(
+            op, np.float32([number]).tobytes(), [1], io=cb.OUTPUT, index="0", call=call
+        )
+        for number, (op, call) in enumerate(calls)
+    ]
+    send(daemon, "r", records)
+    export(daemon, tmp_path / "out", "--format", "msit")
+    (token,) = tmp_path.glob("out/*/torch_tensors/cpu_0/0")
+    found = {
+        path.parent.name: torch.load(path, weights_only=True).item()
+        for path in token.rglob("*.pth")
+    }
+    assert found == {
+        "root.fc": 0.0,
+        "root.fc.call1": 1.0,
+        "root.fc.2": 2.0,
+        "root.fc.1": 3.0,
+    }
 
 
 def test_msit_folders(daemon: Daemon, tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ def test_checksums_are_of_the_bytes(task: str, mode: str, place: Path) -> None:
     debugger.start()
     torch.exp(values)
     torch.exp(torch.tensor(2.0))
+    torch.abs(torch.tensor(-5, dtype=torch.int8))
+    torch.logical_not(torch.tensor(True))
     debugger.stop()
     data = records(Path("dump/step0"))
     (leaf,) = data["Torch.exp.0.forward"]["input_args"]
@@ -54,6 +56,12 @@ def test_checksums_are_of_the_bytes(task: str, mode: str, place: Path) -> None:
         assert leaf["md5"] == f"0x{folded:016x}"
         assert "Max" not in leaf
         assert data["Torch.exp.1.forward"]["input_args"][0]["md5"] == 2.0
+        whole = data["Torch.abs.0.forward"]
+        assert whole["input_args"][0]["md5"] == "0xfffffffffffffffb"
+        assert whole["output"][0]["md5"] == "0x0000000000000005"
+        truth = data["Torch.logical_not.0.forward"]
+        assert truth["input_args"][0]["md5"] == "0x0000000000000001"
+        assert truth["output"][0]["md5"] == "0x0000000000000000"
     assert ("data_name" in leaf) == (task == "tensor")
 
 

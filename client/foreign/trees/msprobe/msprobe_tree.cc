@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -331,6 +332,7 @@ class MsprobeTree final : public TreeBase {
       }
       AddProblem(path, absl::NotFoundError(
                            "an entry names it, but it does not exist"));
+      entry.is_substitute = true;
     }
     entry.kind = leaf.kind;
     entry.text = std::move(leaf.text);
@@ -362,11 +364,13 @@ class MsprobeTree final : public TreeBase {
 
 OpenedTree OpenMsprobeTree(const TreeFolder& folder,
                            const TreeOptions& /*options*/) {
-  // A file dump.json represents the folder that contains it.
-  MSITD_ASSIGN_OR_RETURN(const TreeFolder whole,
-                         TreeFolder::Open(folder.PathOf("")));
-  MSITD_ASSIGN_OR_RETURN(MsprobeLayout layout, LayOutMsprobe(whole));
-  return std::make_unique<MsprobeTree>(whole, std::move(layout));
+  std::optional<TreeFolder> whole = folder;
+  if (!folder.is_part()) {
+    // A file dump.json represents the folder that contains it.
+    MSITD_ASSIGN_OR_RETURN(whole, TreeFolder::Open(folder.PathOf("")));
+  }
+  MSITD_ASSIGN_OR_RETURN(MsprobeLayout layout, LayOutMsprobe(*whole));
+  return std::make_unique<MsprobeTree>(*whole, std::move(layout));
 }
 
 }  // namespace msitd::trees

@@ -118,9 +118,14 @@ class MsitLayout final : public Layout {
   // Returns the folder of an op. For later calls, the number of the call is
   // appended.
   std::string OpFolder(const v1::Tensor& record) const {
-    const std::string op =
-        record.call() == 0 ? record.op()
-                           : fmt::format("{}.{}", record.op(), record.call());
+    std::string op = record.op();
+    if (record.call() != 0) {
+      std::string numbered = fmt::format("{}.{}", op, record.call());
+      // A part of the module may have this name.
+      op = tree_.by_op.count(numbered) == 0
+               ? std::move(numbered)
+               : fmt::format("{}.call{}", op, record.call());
+    }
     return fmt::format("{}/{}/{}", DeviceFolder(record), record.token(),
                        FileNameAsIs(op, ""));
   }

@@ -205,6 +205,13 @@ class MsprobeLayout final : public Layout {
   std::string FileOf(const names::MsprobeName& name) {
     constexpr std::string_view kSuffix = ".pt";
     const std::string ours = names::MsprobeFileName(name);
+    // The tensor of a P2POp has the name of the operation.
+    constexpr std::string_view kOperation = ".tensor";
+    std::string stem_of_ours = ours;
+    if (name.entry.starts_with("Distributed.") &&
+        name.keys.ends_with(kOperation)) {
+      stem_of_ours.resize(ours.size() - kOperation.size());
+    }
     ReadFiles();
     const auto found = files_.find(ours);
     if (has_files_ && has_own_files_ && found != files_.end() &&
@@ -213,7 +220,7 @@ class MsprobeLayout final : public Layout {
       const size_t stem = said.size() - kSuffix.size();
       if (FileNameAsIs(said.substr(0, stem), kSuffix) == said) return said;
     }
-    return FileNameAsIs(ours, kSuffix);
+    return FileNameAsIs(stem_of_ours, kSuffix);
   }
 
   // Reads the documents that are written again and, for a part of a dump, those

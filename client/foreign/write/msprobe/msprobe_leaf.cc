@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/foreign/write/msprobe/msprobe_leaf.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
 #include "client/foreign/write/msprobe/msprobe_said.h"
 #include "client/foreign/write/msprobe/msprobe_value.h"
 #include "client/foreign/write/writer/torch_file.h"
+#include "protos/base/dtype.h"
 #include "protos/base/rounding.h"
 #include "protos/base/tensor_statistics.h"
 
@@ -120,10 +124,17 @@ void WriteNumber(DType dtype, std::optional<double> value, JsonWriter& out) {
   }
 }
 
-// For a scalar, msprobe writes the value.
+// For a scalar, msprobe writes the value, and that of an integer or a bool in
+// the form of a checksum.
 void WriteXor(const MsprobeRow& row, JsonWriter& out) {
   const bool has_nan = row.summary.nan_count() > 0;
-  if (row.shape.empty() && row.summary.count() > 0 && !has_nan) {
+  const bool is_scalar = row.shape.empty() && row.summary.count() > 0;
+  const DTypeKind kind = InfoOf(row.dtype).kind;
+  const bool is_whole = kind == DTypeKind::kInteger || kind == DTypeKind::kBool;
+  if (is_scalar && is_whole && ElementBytes(row.dtype) < sizeof(int64_t)) {
+    const auto value = static_cast<int64_t>(row.summary.max());
+    out.Text(fmt::format("0x{:016x}", static_cast<uint64_t>(value)));
+  } else if (is_scalar && !is_whole && !has_nan) {
     WriteNumber(row.dtype, row.summary.max(), out);
   } else {
     out.Text(row.checksum->text);

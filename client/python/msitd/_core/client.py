@@ -39,6 +39,7 @@ from msitd._core.devices.copies import DeviceCopies
 from msitd._core.documents import Documents
 from msitd._core.errors import MsitError
 from msitd._core.graph import compiled
+from msitd._core.last_wait import close_native
 from msitd._core.leaf import memory, values
 from msitd._core.losses import Losses, close_forgotten
 from msitd._core.not_recorded import NotRecorded
@@ -523,7 +524,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             timeout: Maximum time in seconds to wait for the daemon. Records that are
                 not acknowledged by then are dropped and counted. If everything is
                 acknowledged, ending the stream in order may take up to one more second.
-                Default: `close_timeout`.
+                Default: `close_timeout`, or 5 s without a connection.
             check: Whether losses raise the exceptions marked with * below. Default: as
                 set by `on_drop`.
 
@@ -537,8 +538,8 @@ class Client(OpenOnce, Documents, StatisticsRecords):
             DroppedError: * Records were dropped or truncated since the last `flush`.
             MsitError: * The daemon ended the stream permanently.
         """
-        if timeout is None:
-            timeout = self._close_timeout
+        gives_up = timeout is None
+        timeout = self._close_timeout if timeout is None else timeout
         if timeout < 0:
             raise ValueError(f"timeout {timeout} is negative")
         if self._finalizer.alive and self.stream.client_count == 1:
@@ -547,7 +548,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         if not self._end_membership():
             return 0
         if self.stream.leave_if_last():
-            return self._end_stream(timeout, check)
+            return self._end_stream(timeout, check, gives_up)
         # Leaves after the flush, because the last one to leave ends the stream.
         deadline = time.monotonic() + timeout
         try:
@@ -564,7 +565,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         try:
             self._not_recorded.finish()
         finally:
-            lost = self._end_stream(timeout, check)
+            lost = self._end_stream(timeout, check, False)
         return lost
 
     def _flush_shared(self, timeout: float, check: bool | None) -> int:
@@ -575,13 +576,12 @@ class Client(OpenOnce, Documents, StatisticsRecords):
                 raise
             return self._losses.tell(check)
 
-    def _end_stream(self, timeout: float, check: bool | None) -> int:
+    def _end_stream(self, timeout: float, check: bool | None, gives_up: bool) -> int:
         """Closes the native client. Returns and raises what `close` does."""
         try:
-            code = self._native.close(microseconds(timeout))
+            code = close_native(self._native, timeout, gives_up)
         except BaseException:
-            # A signal handler has raised an exception. The client is closed in any
-            # case.
+            # Of a signal handler. The client is closed in any case.
             self._copies.stop()
             raise
         if code == _msit.FORKED:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msitd import _msit
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError
+from msitd._core.last_wait import close_native
 
 if TYPE_CHECKING:
     from msitd._core.devices.copies import DeviceCopies
@@ -117,7 +118,7 @@ def close_forgotten(
     try:
         left = copies.wait(timeout_us / 1_000_000)
         not_recorded.finish()
-        code = native.close(int(max(left, 0) * 1_000_000))
+        code = close_native(native, max(left, 0), gives_up=True)
     except KeyboardInterrupt:
         code = _msit.TIMEOUT
     if code == _msit.FORKED:

@@ -18,6 +18,7 @@ from msitd._core.module.hooks import HookHandle
 from msitd._core.module.options import HookOptions
 from msitd._core.module.wrappers import AS_HELD
 from msitd.probe.capture import capture_rules
+from msitd.probe.forms import MsprobeForm
 from msitd.probe.listener import StepListener
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Recording:
         self._hooked: list[torch.nn.Module] = []
         self._is_on = False
         self._api: ApiHandle | None = None
+        self._form = MsprobeForm()
         self.folder = os.path.abspath(settings.dump_path)
         os.makedirs(self.folder, 0o750, exist_ok=True)
         self._face = FaceClient(
@@ -140,6 +142,7 @@ class Recording:
             names=AS_HELD,
             listener=self.listener,
             has_ties=True,
+            form=self._form,
         )
         self._add(handle)
         return handle
@@ -161,6 +164,7 @@ class Recording:
             ),
             functions=functions,
             listener=self.listener,
+            form=self._form,
         )
         self._add(handle)
         return handle

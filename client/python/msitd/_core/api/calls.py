@@ -12,13 +12,14 @@ from msitd._core.api.collectives import Collectives, open_p2p, sent
 from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
 from msitd._core.call import Call
 from msitd._core.gradient.gradients import Gradients
+from msitd._core.gradient.node_gradients import NodeGradients
 from msitd._core.graph.sites import BEFORE, Caller
+from msitd._core.leaf.forms import Form
 from msitd._core.leaf.identities import Identities
 from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
 from msitd._core.leaf.stand_ins import recorded_leaves
 from msitd._core.leaf.values import Described, Value
-from msitd._core.leaf.walk import walk_arguments, walk_result
 from msitd._core.not_recorded import CLOSED, RECOMPUTED, reason_of
 from msitd._core.skips import Skips, is_in_backward
 from msitd._core.tokens import references
@@ -111,6 +112,7 @@ class ApiCalls:
         options: ApiOptions,
         matches: Callable[[str], Any],
         listener: CallListener | None,
+        form: Form,
     ) -> None:
         import torch
 
@@ -124,6 +126,7 @@ class ApiCalls:
             values=options.values,
             objects=options.objects,
             listener=listener,
+            form=form,
         )
         self._collectives = collectives
         self._matches = matches
@@ -142,7 +145,8 @@ class ApiCalls:
         self._current_token = client._native.token
         self._gradients: Gradients | None = None
         if options.gradients:
-            self._gradients = Gradients(client, leaves, skips)
+            kind = NodeGradients if form.has_node_gradients else Gradients
+            self._gradients = kind(client, leaves, skips)
         self._thread = _Thread()
         # Whether graphs cannot hold notes.
         self.counts_graphs = True
@@ -308,7 +312,9 @@ class ApiCalls:
         if any(self._is_symbolic(leaf) for leaf in given):
             self._count_symbolic(op)
             return None
-        if is_in_backward() and _is_checkpoint(sys._getframe(2)):
+        if not self._leaves.form.records_repeats and (
+            is_in_backward() and _is_checkpoint(sys._getframe(2))
+        ):
             self._skips.count(op, "", RECOMPUTED)
             return None
         function, name = op, self._named(op)
@@ -327,8 +333,7 @@ class ApiCalls:
                 args, kwargs = sent(
                     function.removeprefix(DISTRIBUTED_PREFIX), args, kwargs
                 )
-            tensor_type = self._torch.Tensor
-            leaves = walk_arguments(args, kwargs, tensor_type, True)
+            leaves = self._leaves.form.arguments(args, kwargs)
             self._record(recorded_leaves(leaves), "input", call)
         return call
 
@@ -348,25 +353,25 @@ class ApiCalls:
         if not self._outputs:
             return
         if function.startswith(DISTRIBUTED_PREFIX):
-            given = [open_p2p(each) for each in (*args, *kwargs.values())]
+            given = tuple(open_p2p(each) for each in (*args, *kwargs.values()))
 
             def finish(was_waited: bool) -> None:
                 self._quietly(self._finish, call, given, was_waited)
 
             self._collectives.when_complete(result, finish)
             return
-        if result is None:
+        if result is None and self._leaves.form.shows_in_place:
             # The function worked in place.
             result = (*args, *kwargs.values())
-        self._record(walk_result(result, self._torch.Tensor, True), "output", call)
+        self._record(self._leaves.form.result(result), "output", call)
 
-    def _finish(self, call: Call, given: list[Any], was_waited: bool) -> None:
+    def _finish(self, call: Call, given: tuple[Any, ...], was_waited: bool) -> None:
         """Records a collective whose arguments are its result."""
         if self._thread.known is not None:
             # Their identities may date from before its completion.
             self._thread.known.clear()
         if was_waited:
-            leaves = walk_result(given, self._torch.Tensor, True)
+            leaves = self._leaves.form.result(given)
             self._record(leaves, "output", call)
             return
         self._skips.count(call.op, "", _NEVER_WAITED)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msitd._core.guard import Failures
+from msitd._core.leaf.values import group_id_of
 
 # Arguments that a function only writes to; their earlier contents mean nothing.
 _RECEIVED: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -47,17 +48,33 @@ def sent(
 
 
 def open_p2p(value: Any) -> Any:
-    """Returns P2POps as mappings of their fields, and other values unchanged."""
+    """Returns P2POps as mappings of their fields, and other values unchanged.
+
+    The fields are those that msprobe describes.
+    """
     if isinstance(value, (list, tuple)):
         return [open_p2p(each) for each in value]
     if type(value).__name__ != "P2POp":
         return value
     return {
-        "op": getattr(value.op, "__name__", str(value.op)),
+        "class_type": "torch.distributed.P2POp",
         "tensor": value.tensor,
+        "op": getattr(value.op, "__name__", str(value.op)),
         "peer": value.peer,
         "tag": value.tag,
+        "group_id": _group_id_of(value.group),
     }
+
+
+def _group_id_of(group: Any) -> str | None:
+    """Returns the id by which msprobe identifies a group; None if it is not known."""
+    import torch
+
+    try:
+        return group_id_of(torch.distributed.get_process_group_ranks(group))
+    except (KeyError, RuntimeError, TypeError, ValueError):
+        # The group was destroyed, or this process is not a member.
+        return None
 
 
 class Collectives:

@@ -12,6 +12,7 @@ from msitd._core.api.options import ApiOptions
 from msitd._core.api.targets import GROUPS, Target, targets
 from msitd._core.api.wrapper import Installation, Wrapped
 from msitd._core.graph import compiled
+from msitd._core.leaf.forms import PLAIN_FORM, Form
 from msitd._core.listening import safe_listener
 from msitd._core.not_recorded import DOCUMENT_NAME, reason_of
 from msitd._core.patterns import compile_patterns
@@ -131,6 +132,7 @@ class ApiHandle(Removable):
     Args:
         listener: Receives the calls and chooses which of them are recorded.
         functions: The functions of the groups to record. Default: all.
+        form: Names the leaves of calls.
     """
 
     def __init__(
@@ -140,6 +142,7 @@ class ApiHandle(Removable):
         *,
         listener: CallListener | None = None,
         functions: Sequence[Target] | None = None,
+        form: Form = PLAIN_FORM,
     ) -> None:
         require_torch()
         found = targets(options.groups) if functions is None else list(functions)
@@ -161,6 +164,7 @@ class ApiHandle(Removable):
             options,
             self._matches,
             safe_listener(listener, self._skips),
+            form,
         )
         needed = self._needed_of(found)
         client._at_close(calls.stop)

@@ -15,6 +15,8 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msitd._core.last_wait import is_unreachable, wait_unless_gone
+
 if TYPE_CHECKING:
     from msitd._core.client import Client
 
@@ -73,7 +75,8 @@ class Patience:
 
         Args:
             is_last: Whether no later wait follows that could still succeed.
-                Such a wait is long, even if the one before failed.
+                Such a wait is long, even if the one before failed, unless the
+                daemon cannot be reached.
 
         Raises:
             TimeoutError: Some records are neither, in time.
@@ -82,12 +85,26 @@ class Patience:
         """
         acknowledged_count = self._acknowledged_count()
         try:
-            self._client.flush(self._long_s if is_last else self._wait_s())
+            if is_last and self._is_gone():
+                self._client.flush(0)
+            else:
+                self._client.flush(self._long_s if is_last else self._wait_s())
         except Exception:
             if self._acknowledged_count() == acknowledged_count:
                 self._record_wait_in_vain(acknowledged_count)
             raise
         _absences.pop(self._client, None)
+
+    def _is_gone(self) -> bool:
+        """Waits until a daemon that is not reachable is, or counts as gone."""
+        if not is_unreachable(self._client.stream_error()):
+            return False
+
+        def is_reached(seconds: float) -> bool:
+            time.sleep(seconds)
+            return not is_unreachable(self._client.stream_error())
+
+        return wait_unless_gone(is_reached, self._client.stream_error, LONG_S) == 0.0
 
     def _record_wait_in_vain(self, acknowledged_count: int) -> None:
         now = time.monotonic()

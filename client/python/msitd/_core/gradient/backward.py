@@ -78,6 +78,7 @@ class Backward:
                 return token()
             return of_call
 
+        self._watches_all = not leaves.form.has_accumulated_gradients
         self._parameters = Parameters(
             client, leaves, skips, op_of, token, token_of_backward, has_ties, names
         )
@@ -103,7 +104,8 @@ class Backward:
     def begin_pass(self, has_gradients: bool) -> None:
         """Handles the beginning of a pass, with whether gradients are enabled."""
         model = self._model()
-        if model is not None and has_gradients:
+        # Otherwise, each call watches the parameters of its module.
+        if model is not None and has_gradients and self._watches_all:
             self._parameters.watch(model)
 
     def begin(

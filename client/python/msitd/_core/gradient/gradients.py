@@ -7,11 +7,12 @@ nodes that have used an input read what they add to its gradient.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.gradient.inputs import Inputs, View, add_input, view_of
-from msitd._core.leaf.walk import tensors_given, tensors_returned
+from msitd._core.gradient.nulls import Nulls
 from msitd._core.not_recorded import reason_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # Maximum number of backwards that run at once, nested or in several threads.
 _TASKS_MAX = 256
 
-_PREFIX = "gradients: "
+PREFIX = "gradients: "
 
 _LEAF = "the gradient of a result that no operation has made"
 
@@ -92,7 +93,7 @@ class Gradients:
             is_wanted = selects(call.op, "grad_input", call.token)
             if not is_wanted and not selects(call.op, "grad_output", call.token):
                 return None
-            given = tensors_given(args, kwargs, self._tensor_type)
+            given = self.leaves.form.tensors_given(args, kwargs)
             return self.inputs_of(given if is_wanted else ())
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
@@ -108,7 +109,7 @@ class Gradients:
 
     def end(self, call: Call, inputs: Inputs, result: Any) -> None:
         """Watches the graph that a call has created. Raises nothing."""
-        self.watch(call, inputs, tensors_returned(result, self._tensor_type))
+        self.watch(call, inputs, self.leaves.form.tensors_returned(result))
 
     def watch(
         self,
@@ -120,6 +121,10 @@ class Gradients:
         try:
             made = []
             bases = set()
+            returned = list(returned)
+            nulls = self._nulls_of(call, inputs, returned)
+            # Such a result is a view of a tensor that the module has computed.
+            is_separate = self.leaves.form.separates_arguments and len(returned) > 1
             for index, tensor in returned:
                 if not tensor.requires_grad:
                     continue
@@ -135,16 +140,16 @@ class Gradients:
                     if view is None:
                         given += inputs.indexes[position]
                         inputs.indexes[position] = []
-                hook = _OutputHook(self, call, index, given)
+                hook = _OutputHook(self, call, index, given, nulls)
                 _watch(tensor, hook)
                 base = tensor._base
                 base_node = None if base is None else base.grad_fn
-                if base_node is None or base_node in bases:
+                if base_node is None or base_node in bases or is_separate:
                     continue
                 bases.add(base_node)
                 if base_node._sequence_nr() >= inputs.first_number:
                     hook.watch_base(base_node, base.output_nr, view_of(tensor, base))
-            self._watch_uses(call, inputs, made)
+            self._watch_uses(call, inputs, made, nulls)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
 
@@ -181,9 +186,11 @@ class Gradients:
             self._count(call, "", error)
             return None
 
-    def _watch_uses(self, call: Call, inputs: Inputs, made: list[Any]) -> None:
+    def _watch_uses(
+        self, call: Call, inputs: Inputs, made: list[Any], nulls: Nulls | None
+    ) -> None:
         """Puts hooks on the nodes of the call that have used its inputs."""
-        sums = [_Sum(self, call, indexes) for indexes in inputs.indexes]
+        sums = [_Sum(self, call, indexes, nulls) for indexes in inputs.indexes]
         if not any(inputs.indexes):
             return
         seen = set()
@@ -201,11 +208,28 @@ class Gradients:
                 elif edge[0] is not None:
                     made.append(edge[0])
             if uses:
-                hook = self.skips.guarded(_hook_of_node(uses), call.op, what=_PREFIX)
+                hook = self.skips.guarded(_hook_of_node(uses), call.op, what=PREFIX)
                 node.register_hook(hook)
 
+    def _nulls_of(
+        self, call: Call, inputs: Inputs, returned: list[tuple[str, torch.Tensor]]
+    ) -> Nulls | None:
+        """Returns what records None for missing gradients, if the form has these."""
+        if not self.leaves.form.has_null_gradients:
+            return None
+        expected = [("grad_output", index) for index, _ in returned]
+        given = [index for indexes in inputs.indexes for index in indexes]
+        expected += [("grad_input", index) for index in given]
+
+        def record(io: str, index: str) -> None:
+            if not self._is_removed and self._client.selects(call.op, io, call.token):
+                self.leaves.record([(index, None)], io, call, None)
+
+        guarded = functools.partial(self.skips.guarded, op=call.op, what=PREFIX)
+        return Nulls(expected, record, guarded)
+
     def _count(self, call: Call, index: str, error: Exception) -> None:
-        self.skips.count(call.op, index, _PREFIX + reason_of(error))
+        self.skips.count(call.op, index, PREFIX + reason_of(error))
 
 
 def _watch(tensor: torch.Tensor, hook: _OutputHook) -> None:
@@ -236,7 +260,12 @@ class _OutputHook:
     """Records the gradient of one output of a call."""
 
     def __init__(
-        self, gradients: Gradients, call: Call, index: str, given: list[str]
+        self,
+        gradients: Gradients,
+        call: Call,
+        index: str,
+        given: list[str],
+        nulls: Nulls | None,
     ) -> None:
         import torch
 
@@ -245,6 +274,7 @@ class _OutputHook:
         self._call = call
         self._index = index
         self._given = given
+        self._nulls = nulls
         self._round = 0
         self._last_task = -1
 
@@ -253,7 +283,7 @@ class _OutputHook:
         try:
             self._record(gradient)
         except Exception as error:  # noqa: BLE001 - never the model's problem
-            reason = _PREFIX + reason_of(error)
+            reason = PREFIX + reason_of(error)
             self._gradients.skips.count(self._call.op, self._index, reason)
 
     def _record(self, gradient: torch.Tensor) -> None:
@@ -263,6 +293,9 @@ class _OutputHook:
         record = self._gradients.record
         record(self._call, "grad_output", [self._index], round, gradient)
         record(self._call, "grad_input", self._given, round, gradient)
+        if self._nulls is not None:
+            self._nulls.arrive(self._last_task, "grad_output", [self._index])
+            self._nulls.arrive(self._last_task, "grad_input", self._given)
 
     def watch_base(self, node: Any, output_nr: int, view: View) -> None:
         """Watches the base of an output that is a view.
@@ -277,19 +310,26 @@ class _OutputHook:
                 self(view.of(gradient))
 
         guarded = self._gradients.skips.guarded
-        node.register_prehook(guarded(hook, self._call.op, self._index, _PREFIX))
+        node.register_prehook(guarded(hook, self._call.op, self._index, PREFIX))
 
 
 class _Sum:
     """The gradient of one input of a call, to which each use adds a share."""
 
-    def __init__(self, gradients: Gradients, call: Call, indexes: list[str]) -> None:
+    def __init__(
+        self,
+        gradients: Gradients,
+        call: Call,
+        indexes: list[str],
+        nulls: Nulls | None,
+    ) -> None:
         import torch
 
         self._torch = torch
         self._gradients = gradients
         self._call = call
         self._indexes = indexes
+        self._nulls = nulls
         self.share_count = 0
         self._round = 0
         # The backward to which the shares so far belong.
@@ -313,7 +353,7 @@ class _Sum:
             # A backward of a part of the graph does not reach all uses.
             engine = self._torch.autograd.Variable._execution_engine
             guarded = self._gradients.skips.guarded
-            engine.queue_callback(guarded(self._end, self._call.op, what=_PREFIX))
+            engine.queue_callback(guarded(self._end, self._call.op, what=PREFIX))
         self._arrived_count += 1
         if self._total is None:
             self._total = share
@@ -329,4 +369,6 @@ class _Sum:
         self._gradients.record(
             self._call, "grad_input", self._indexes, self._round, total
         )
+        if total is not None and self._nulls is not None:
+            self._nulls.arrive(self._task, "grad_input", self._indexes)
         self._round += 1

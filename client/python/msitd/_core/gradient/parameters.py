@@ -81,7 +81,8 @@ class Parameters:
     """Records the parameters of one model. Any thread may use it.
 
     `grad_weight` is what one backward adds to a gradient, read before it is
-    added. These records are numbered as calls of the token. At an optimizer
+    added, or the sum, if the form of the leaves has accumulated gradients. These
+    records are numbered as calls of the token. At an optimizer
     step, `state` with the index `NAME.grad` is the gradient that the step used,
     and `NAME.KEY` is the optimizer's state.
 
@@ -123,6 +124,7 @@ class Parameters:
         # Number of entries when those of deleted parameters were last removed.
         self._kept_count = 0
         self._numbers = _numbers_of(client)
+        self._is_accumulated = leaves.form.has_accumulated_gradients
 
     def watch(self, model: torch.nn.Module) -> None:
         """Puts hooks on all parameters without hooks. Raises nothing."""
@@ -152,7 +154,7 @@ class Parameters:
         key = id(parameter)
         known = self._watched.get(key)
         if known is not None:
-            hooks = parameter._backward_hooks or {}
+            hooks = self._hooks_on(parameter) or {}
             if hooks.get(known.torch_handle.id) is known.hook:
                 if known.address == parameter._cdata:
                     if self._has_ties and (op, name) not in known.places:
@@ -164,17 +166,32 @@ class Parameters:
                 if hooks:
                     self._skips.count(op, name, _SWAPPED)
                     return
-                parameter._backward_hooks = None
+                self._forget_hooks(parameter)
         if not parameter.requires_grad:
             return
         try:
             places = [(op, name)]
             hook = self._skips.guarded(self._hook(places), op, name)
-            handle = parameter.register_hook(hook)
+            if self._is_accumulated:
+                handle = parameter.register_post_accumulate_grad_hook(hook)
+            else:
+                handle = parameter.register_hook(hook)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skips.count(op, name, reason_of(error))
             return
         self._watched[key] = _Watched(hook, handle, parameter._cdata, places)
+
+    def _hooks_on(self, parameter: torch.nn.Parameter) -> dict[int, Any] | None:
+        """Returns the hooks of the kind that this object puts on parameters."""
+        if self._is_accumulated:
+            return parameter._post_accumulate_grad_hooks
+        return parameter._backward_hooks
+
+    def _forget_hooks(self, parameter: torch.nn.Parameter) -> None:
+        if self._is_accumulated:
+            parameter._post_accumulate_grad_hooks = None
+        else:
+            parameter._backward_hooks = None
 
     def follow(self, model: torch.nn.Module) -> None:
         """Assigns the current ops to the parameters. Raises nothing.
@@ -232,8 +249,11 @@ class Parameters:
         self._kept_count = len(self._watched)
 
     def _hook(self, places: list[tuple[str, str]]) -> Callable[[torch.Tensor], None]:
-        def hook(gradient: torch.Tensor) -> None:
+        def hook(given: torch.Tensor) -> None:
             token = self._token_of_backward()
+            gradient = _accumulated(given) if self._is_accumulated else given
+            if gradient is None:
+                return
             for op, name in places:
                 self._record(op, name, "grad_weight", token, [(name, gradient)])
 
@@ -254,3 +274,9 @@ class Parameters:
             self._leaves.record(leaves, io, Call(op, token, number, None), None)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skips.count(op, name, reason_of(error))
+
+
+def _accumulated(parameter: torch.Tensor) -> torch.Tensor | None:
+    """Returns the gradient of a parameter, which Megatron keeps in a place of its own."""
+    main: torch.Tensor | None = getattr(parameter, "main_grad", None)
+    return parameter.grad if main is None else main

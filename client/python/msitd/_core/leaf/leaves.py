@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msitd import _msit
 from msitd._core.leaf import memory, objects, parts, values
-from msitd._core.leaf.walk import TOO_DEEP, walk, walk_arguments, walk_result
+from msitd._core.leaf.forms import PLAIN_FORM, Form
+from msitd._core.leaf.walk import TOO_DEEP, walk, walk_arguments
 from msitd._core.not_recorded import reason_of
 from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
 
@@ -74,6 +75,7 @@ class LeafRecorder:
         objects: bool,
         listener: CallListener | None = None,
         placements: Placements | None = None,
+        form: Form = PLAIN_FORM,
     ) -> None:
         # torch is installed, since there is a tensor.
         import torch
@@ -86,11 +88,16 @@ class LeafRecorder:
         self._objects = objects
         self._listener = listener
         self._placements = placements
+        self.form = form
 
     @property
     def is_native(self) -> bool:
         """Whether native code may record leaves: Python decides about none of them."""
-        return self._listener is None and self._placements is None
+        return (
+            self._listener is None
+            and self._placements is None
+            and self.form is PLAIN_FORM
+        )
 
     def begin_call(self, op: str, token: int) -> int:
         """Returns the number of a call; -1 if it cannot have one, which is counted."""
@@ -105,7 +112,7 @@ class LeafRecorder:
         """Returns the recorder for the arguments or for the results of calls."""
         reader = memory.torch_reader()
         if reader is None or not self.is_native:
-            return _Side(self, self._client, self._tensor_type, io)
+            return _Side(self, self._client, io)
         number = IO_NUMBERS[io]
         native = self._client._native
         return _msit.SideRecorder(native, reader, io, number, self._values, self)
@@ -349,14 +356,13 @@ def _name_of(tensor: Any) -> str:
 
 
 class _Side:
-    """A side in versions of torch that do not expose tensors to native code."""
+    """A side whose leaves Python records, for example because torch does not expose
+    tensors to native code.
+    """
 
-    def __init__(
-        self, leaves: LeafRecorder, client: Client, tensor_type: type, io: str
-    ) -> None:
+    def __init__(self, leaves: LeafRecorder, client: Client, io: str) -> None:
         self._leaves = leaves
         self._client = client
-        self._tensor_type = tensor_type
         self._io = io
 
     def record_arguments(
@@ -367,14 +373,14 @@ class _Side:
         identities: Identities | None,
     ) -> None:
         if self._is_asked_for(call):
-            leaves = walk_arguments(args, kwargs, self._tensor_type, True)
+            leaves = self._leaves.form.arguments(args, kwargs)
             self._leaves.record(leaves, self._io, call, identities)
 
     def record_result(
         self, result: Any, call: Call, identities: Identities | None
     ) -> None:
         if self._is_asked_for(call):
-            leaves = walk_result(result, self._tensor_type, True)
+            leaves = self._leaves.form.result(result)
             self._leaves.record(leaves, self._io, call, identities)
 
     def _is_asked_for(self, call: Call) -> bool:

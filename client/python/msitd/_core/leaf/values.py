@@ -201,11 +201,15 @@ def _distributed_text(value: Any) -> str | None:
     except (KeyError, RuntimeError, ValueError):
         # The group was destroyed, or this process is not a member.
         return None
-    # msprobe identifies groups by the checksum of this text.
-    group_id = f"{zlib.crc32(str(ranks).encode()):08x}"
+    group_id = group_id_of(ranks)
     return repr(
         {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_id}
     )
+
+
+def group_id_of(ranks: list[int]) -> str:
+    """Returns the text by which msprobe identifies a group: a checksum of its ranks."""
+    return f"{zlib.crc32(str(ranks).encode()):08x}"
 
 
 def _is_plain_of_torch(value: Any) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.call import Call
+from msitd._core.gradient.separation import Separation
 from msitd._core.graph import compiled, graphs
 from msitd._core.module.native_calls import NativeCalls, leave_to_python
 from msitd._core.module.placed_hooks import ModuleHooks
 from msitd._core.not_recorded import RECOMPUTED
 from msitd._core.skips import is_in_backward
-from msitd._core.vocabulary import IO_ANY
+from msitd._core.vocabulary import IO_ANY, IO_NUMBERS
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +52,10 @@ class CallHooks:
         self._leaves = context.leaves
         self._input_side = context.leaves.side("input")
         self._output_side = context.leaves.side("output")
+        self._shows_none = context.leaves.form.has_null_gradients
+        self._separation: Separation | None = None
+        if self._backward is not None and self._leaves.form.separates_arguments:
+            self._separation = Separation()
         self._native_calls = self._native_calls_of(context)
         self._has_warned_of_graphs = False
 
@@ -80,9 +86,43 @@ class CallHooks:
         if self._native_calls is not None:
             begin, end = self._native_calls.hooks_of(op, off)
         notes = graphs.hooks_of(op, self._note, *self._sides_in_graphs)
-        return ModuleHooks(
-            self._before(op, off, begin, notes), self._after(op, off, end, notes)
-        )
+        before = self._before(op, off, begin, notes)
+        if self._separation is not None:
+            before = self._separated(op, off, before, self._separation)
+        return ModuleHooks(before, self._after(op, off, end, notes))
+
+    def _separated(
+        self,
+        op: str,
+        off: Call,
+        before: Callable[..., Any],
+        separation: Separation,
+    ) -> Callable[..., Any]:
+        """Returns a hook that also gives each argument a gradient of its own."""
+        thread, is_tracing = self._thread, self._is_tracing
+        exporter, progress = compiled.exporter(), self._progress
+        current_token, selects = self._native.token, self._native.selects
+        count_error = self._skips.count_error
+
+        def before_separately(
+            module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> Any:
+            if is_tracing() or exporter._is_exporting_flag:
+                return before(module, args, kwargs)
+            views = None
+            try:
+                forward = thread.forward
+                token = forward.token if forward.depth else current_token()
+                is_recorded = not progress.is_paused and bool(
+                    selects(token, op, IO_NUMBERS["grad_input"])
+                )
+                views = separation.of_call(op, args, is_recorded)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                count_error(op, "", error)
+            before(module, args if views is None else views, kwargs)
+            return None if views is None else (views, kwargs)
+
+        return before_separately
 
     def _before(
         self, op: str, off: Call, begin: Callable[..., bool], notes: HooksInGraph
@@ -134,7 +174,7 @@ class CallHooks:
 
     def _after(
         self, op: str, off: Call, end: Callable[..., bool], notes: HooksInGraph
-    ) -> Callable[..., None]:
+    ) -> Callable[..., Any]:
         """Returns the hook after a call."""
         thread, recording = self._thread, self._recording
         is_tracing, exporter = self._is_tracing, compiled.exporter()
@@ -146,19 +186,19 @@ class CallHooks:
             args: tuple[Any, ...],
             kwargs: dict[str, Any],
             result: Any,
-        ) -> None:
+        ) -> Any:
             if is_tracing() or exporter._is_exporting_flag:
                 notes.after(module, args, kwargs, result)
-                return
+                return None
             try:
                 forward = thread.forward
                 if end(forward, result):
-                    return
+                    return None
                 calls = forward.calls
                 if result is not None and calls and calls[-1].op != op:
                     forward.forget_raised(op)
                 if not calls:
-                    return
+                    return None
                 call = calls[-1]
                 if call is off:
                     calls.pop()
@@ -166,9 +206,10 @@ class CallHooks:
                 elif call.op == op:
                     calls.pop()
                     with recording:
-                        end_call(call, result)
+                        return end_call(call, result)
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 count_error(op, "", error)
+            return None
 
         return after
 
@@ -212,7 +253,7 @@ class CallHooks:
     ) -> None:
         """Handles a call in a backward, which usually repeats an earlier call."""
         op = off.op
-        if self._progress.has_run(op):
+        if not self._leaves.form.records_repeats and self._progress.has_run(op):
             with self._recording:
                 call = self._begin_again(module, op, args, kwargs)
             forward.calls.append(call or off)
@@ -230,13 +271,21 @@ class CallHooks:
             return None
         return self._backward.begin_again(module, op, args, kwargs)
 
-    def _end(self, call: Call, result: Any) -> None:
-        """Records the end of a call."""
+    def _end(self, call: Call, result: Any) -> Any:
+        """Records the end of a call. Returns a result for the caller if it differs."""
         if self._listener is not None and not call.is_again:
             self._listener.module_ends(call)
         # torch calls the hook without a result if the forward raised an exception.
         if result is None:
-            return
+            if self._shows_none and not _is_raising():
+                self._record_none(call)
+            return None
+        given = result
+        if self._separation is not None and call.inputs is not None:
+            try:
+                result = self._separation.of_result(result)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skips.count_error(call.op, "", error)
         if self._outputs and not call.is_again:
             try:
                 self._output_side.record_result(result, call, self.identities())
@@ -244,6 +293,14 @@ class CallHooks:
                 self._skips.count_error(call.op, "", error)
         if self._backward is not None and call.inputs is not None:
             self._backward.end(call, call.inputs, result)
+        return None if result is given else result
+
+    def _record_none(self, call: Call) -> None:
+        try:
+            if self._outputs and not call.is_again:
+                self._output_side.record_result(None, call, None)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count_error(call.op, "", error)
 
     def identities(self) -> Identities | None:
         """Returns the tensors that this thread has recorded; None without aliases."""
@@ -259,3 +316,11 @@ class CallHooks:
             "so that it runs in smaller pieces than without hooks (said once)",
             op,
         )
+
+
+def _is_raising() -> bool:
+    """Returns whether the forward of a module has raised an exception, other than that
+    which ends the repetition of a checkpoint early.
+    """
+    kind = sys.exc_info()[0]
+    return kind is not None and kind.__name__ != "_StopRecomputationError"

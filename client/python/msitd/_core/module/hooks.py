@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.gradient.backward import Backward
 from msitd._core.graph import compiled, graphs
+from msitd._core.leaf.forms import PLAIN_FORM, Form
 from msitd._core.leaf.leaves import LeafRecorder, Placements
 from msitd._core.listening import safe_listener
 from msitd._core.module import hooked_models, optimizers
@@ -52,6 +53,7 @@ class HookHandle(HookLife, GraphHooks):
             recorded with each of them, not only with the first.
         placements: Provides the placement of a tensor that has none of its own.
         on_change: Called before `op_of` names the modules of a changed model.
+        form: Names the leaves of calls.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class HookHandle(HookLife, GraphHooks):
         has_ties: bool = False,
         placements: Placements | None = None,
         on_change: Callable[[], None] = lambda: None,
+        form: Form = PLAIN_FORM,
     ) -> None:
         require_torch()
         compiled.make_package_opaque()
@@ -86,7 +89,7 @@ class HookHandle(HookLife, GraphHooks):
         self._recorded_op_of = functools.partial(
             recorded_op, self._matches, self._op_of
         )
-        context = self._context_of(model, listener, placements, has_ties)
+        context = self._context_of(model, listener, placements, has_ties, form)
         self._recording = client._recording
         self._leaves = context.leaves
         self._thread = context.thread
@@ -117,6 +120,7 @@ class HookHandle(HookLife, GraphHooks):
         listener: CallListener | None,
         placements: Placements | None,
         has_ties: bool,
+        form: Form,
     ) -> ModelContext:
         """Creates the recorders and the state that the hooks share."""
         client, options, skips = self._client, self._options, self._skips
@@ -129,6 +133,7 @@ class HookHandle(HookLife, GraphHooks):
             objects=options.objects,
             listener=listener,
             placements=placements,
+            form=form,
         )
         has_no_note = options.gradients and compiled.compiles_backwards()
         note = None if has_no_note else graphs.note_of(self)

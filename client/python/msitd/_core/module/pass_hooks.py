@@ -82,17 +82,17 @@ class PassHooks:
         inner: ModuleHooks | None,
         follow: Callable[[], None],
         notes: HooksInGraph,
-    ) -> Callable[..., None]:
+    ) -> Callable[..., Any]:
         thread, steps, skips = self._thread, self._steps, self._skips
         is_tracing, exporter = self._is_tracing, compiled.exporter()
         begin_pass = self._begin_pass
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-        ) -> None:
+        ) -> Any:
             if is_tracing() or exporter._is_exporting_flag:
                 notes.before(module, args, kwargs)
-                return
+                return None
             try:
                 forward = thread.forward
                 if (
@@ -117,7 +117,8 @@ class PassHooks:
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 skips.count_error(op, "", error)
             if inner is not None:
-                inner.before(module, args, kwargs)
+                return inner.before(module, args, kwargs)
+            return None
 
         return before
 
@@ -128,7 +129,7 @@ class PassHooks:
         is_root: bool,
         inner: ModuleHooks | None,
         notes: HooksInGraph,
-    ) -> Callable[..., None]:
+    ) -> Callable[..., Any]:
         thread, skips = self._thread, self._skips
         is_tracing, exporter = self._is_tracing, compiled.exporter()
         end_pass = self._end_pass
@@ -138,12 +139,13 @@ class PassHooks:
             args: tuple[Any, ...],
             kwargs: dict[str, Any],
             result: Any,
-        ) -> None:
+        ) -> Any:
             if is_tracing() or exporter._is_exporting_flag:
                 notes.after(module, args, kwargs, result)
-                return
+                return None
+            made = None
             if inner is not None:
-                inner.after(module, args, kwargs, result)
+                made = inner.after(module, args, kwargs, result)
             try:
                 forward = thread.forward
                 if (
@@ -163,6 +165,7 @@ class PassHooks:
                             end_pass(forward, is_root, result)
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 skips.count_error(op, "", error)
+            return made
 
         return after
 

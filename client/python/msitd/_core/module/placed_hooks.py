@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class ModuleHooks(NamedTuple):
     """The two hooks of one module, with the signatures that torch expects."""
 
-    before: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
-    after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
+    before: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+    after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], Any]
 
     def put_on(self, module: torch.nn.Module) -> list[Any]:
         """Registers the hooks. Returns the torch handles that remove them."""
