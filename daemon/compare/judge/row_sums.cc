@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -80,36 +80,61 @@ RowSumFit::RowSumFit(const std::vector<double>& sum_errors, size_t channels)
   double sum = 0;
   for (const double error : sum_errors) sum += error;
   const double mean = sum / static_cast<double>(sum_errors.size());
-  double squares = 0;
-  double fourth_powers = 0;
-  for (double& deviation : deviations_) {
-    deviation -= mean;
-    squares += Square(deviation);
-    fourth_powers += Square(Square(deviation));
+  for (double& deviation : deviations_) deviation -= mean;
+  const double total = SumOfSquares(deviations_);
+  if (!(total > 0) || !std::isfinite(total)) return;
+  const std::vector<size_t> clusters = FindClusters();
+  std::vector<double> squares;  // By cluster.
+  for (size_t i = 0; i < clusters.size(); ++i) {
+    squares.resize(std::max(squares.size(), clusters[i] + 1));
+    squares[clusters[i]] += Square(deviations_[i]);
   }
-  if (squares > 0 && Square(squares) >= kSpreadRowsMin * fourth_powers) {
-    FormFolds(channels);
+  if (Square(total) >= kSpreadClustersMin * SumOfSquares(squares)) {
+    FormFolds(clusters, squares, channels);
   }
 }
 
-void RowSumFit::FormFolds(size_t channels) {
+std::vector<size_t> RowSumFit::FindClusters() const {
+  std::vector<size_t> rows(deviations_.size());
+  std::iota(rows.begin(), rows.end(), size_t{0});
+  std::sort(rows.begin(), rows.end(), [this](size_t a, size_t b) {
+    return deviations_[a] < deviations_[b];
+  });
+  const double width =
+      kClusterWidth * std::sqrt(SumOfSquares(deviations_) /
+                                static_cast<double>(deviations_.size()));
+  std::vector<size_t> out(deviations_.size());
+  size_t cluster = 0;
+  double first = deviations_[rows.front()];
+  for (const size_t row : rows) {
+    if (deviations_[row] - first > width) {
+      ++cluster;
+      first = deviations_[row];
+    }
+    out[row] = cluster;
+  }
+  return out;
+}
+
+void RowSumFit::FormFolds(const std::vector<size_t>& clusters,
+                          const std::vector<double>& squares, size_t channels) {
   // The largest deviations determine w, so each fold receives its share of
   // them.
-  const auto is_larger = [](double a, double b) {
-    return std::pair(std::fabs(a), a) > std::pair(std::fabs(b), b);
-  };
-  std::map<double, size_t, decltype(is_larger)> fold_of(is_larger);
-  for (const double deviation : deviations_) fold_of.emplace(deviation, 0);
-  const size_t count = std::min(fold_of.size(), kFoldsMax);
-  size_t next = 0;
-  for (auto& [deviation, fold] : fold_of) fold = next++ % count;
+  std::vector<size_t> by_size(squares.size());
+  std::iota(by_size.begin(), by_size.end(), size_t{0});
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](size_t a, size_t b) { return squares[a] > squares[b]; });
+  const size_t count = std::min(squares.size(), kFoldsMax);
+  std::vector<size_t> fold_of(squares.size());
+  for (size_t i = 0; i < by_size.size(); ++i) fold_of[by_size[i]] = i % count;
   folds_.resize(count);
   for (Fold& fold : folds_) {
     fold.errors.resize(channels);
     fold.products.resize(channels);
   }
-  for (const double deviation : deviations_) {
-    Fold& fold = folds_[fold_of_.emplace_back(fold_of.at(deviation))];
+  for (size_t row = 0; row < deviations_.size(); ++row) {
+    const double deviation = deviations_[row];
+    Fold& fold = folds_[fold_of_.emplace_back(fold_of[clusters[row]])];
     fold.rows += 1;
     fold.deviations += deviation;
     fold.squares += Square(deviation);

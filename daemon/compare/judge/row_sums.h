@@ -28,10 +28,12 @@
 //
 // - An error that is equal in all rows, such as that of a bias, follows s if s
 //   has a mean. The fit ignores the mean of s.
-// - Equal rows predict any error of each other. Rows with equal s are therefore
-//   in the same fold: either all are fitted, or all are predicted.
-// - Few rows agree by chance. Enough of them must differ, none may have most of
-//   the deviations, and the prediction must account for most of the error.
+// - Equal rows predict any error of each other. Rows with nearly equal s form a
+//   cluster and are in the same fold: either all are fitted, or all are
+//   predicted.
+// - Few rows agree by chance. Enough of them must differ, no cluster may have
+//   most of the deviations, and the prediction must account for most of the
+//   error.
 // - Errors that are proportional to the sums of the rows follow s if an earlier
 //   op has changed the scale. Such sums are not roundings (MayBeRoundedSums).
 namespace msitd::compare {
@@ -39,9 +41,13 @@ namespace msitd::compare {
 // The fit needs at least so many rows with different sums.
 inline constexpr size_t kFittedRowsMin = 6;
 
-// The deviations are spread over at least so many rows: (sum of squares)^2 is
-// at least this many times the sum of fourth powers.
-inline constexpr double kSpreadRowsMin = 2;
+// Rows form a cluster if their sums differ by at most this share of the root
+// mean square of the deviations.
+inline constexpr double kClusterWidth = 0.25;
+
+// The deviations are spread over at least so many clusters: (sum of squares)^2
+// is at least this many times the sum of the squares of those of each cluster.
+inline constexpr double kSpreadClustersMin = 2;
 
 // Maximum number of folds of the cross-validation.
 inline constexpr size_t kFoldsMax = 8;
@@ -118,7 +124,10 @@ class RowSumFit {
     std::vector<double> errors;    // By channel: sum of e.
     std::vector<double> products;  // By channel: sum of d e.
   };
-  void FormFolds(size_t channels);
+  // Returns the cluster of each row.
+  std::vector<size_t> FindClusters() const;
+  void FormFolds(const std::vector<size_t>& clusters,
+                 const std::vector<double>& squares, size_t channels);
   std::vector<double> SlopesWithout(size_t fold) const;
 
   std::vector<double> deviations_;  // By row.

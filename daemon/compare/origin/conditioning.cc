@@ -73,17 +73,18 @@ std::optional<ErrorShape> ShapeOf(const TensorPair& pair) {
 // Returns whether the pair can differ by rounding errors with an nl2 of
 // `error`. Rounding errors are independent of each other and of the values, so
 // they change the norm and the mean of a tensor by much less than its elements.
-// A wrong scale or offset changes them more. `spread` is the change that is
-// possible for another reason, relative to `error`.
+// A wrong scale or offset changes them more. Other reasons for a change are
+// `spread`, relative to `error`, and the `inherited` change.
 bool MayBeRounding(const TensorPair& pair,
                    const std::optional<ErrorShape>& shape, double error,
-                   double spread) {
+                   double spread, double inherited = 0) {
   if (MayHaveMask(pair)) return true;
   if (!shape.has_value()) return false;
   const double of_elements =
       kCorrelationMax /
       std::sqrt(static_cast<double>(ElementCount(pair.golden->shape)));
-  const double allowed = error * error + std::max(spread, of_elements) * error;
+  const double allowed =
+      error * error + std::max(spread, of_elements) * error + inherited;
   return std::fabs(shape->norm) <= allowed && std::fabs(shape->mean) <= allowed;
 }
 
@@ -95,14 +96,12 @@ double SpreadOfSums(int64_t independent) {
                   kSpreadMax);
 }
 
-// Returns the spread of tensors that are computed from `pair`, which has an
-// explained `error`.
-double SpreadOfLater(const TensorPair& pair, double error) {
+// Returns the change of the norm or the mean of a pair, whichever is larger; 0
+// if it is not known.
+double ChangeOf(const TensorPair& pair) {
   const std::optional<ErrorShape> shape = ShapeOf(pair);
-  if (!shape.has_value() || error == 0) return 0;
-  const double change =
-      std::max(std::fabs(shape->norm), std::fabs(shape->mean));
-  return std::min(kSpreadGrowthMax * change / error, 1.0);
+  if (!shape.has_value()) return 0;
+  return std::max(std::fabs(shape->norm), std::fabs(shape->mean));
 }
 
 // Returns metrics that satisfy the bounds of the default policy if `metrics`
@@ -178,7 +177,7 @@ std::optional<std::string> Conditioning::Explain(
   // The shape of a tensor with the bytes of an explained one is explained, too.
   const bool is_same = tree_->event(event).same != CallTree::kNone;
   if (from.error > 0 &&
-      (is_same || MayBeRounding(pair, shape, nl2, from.spread)) &&
+      (is_same || MayBeRounding(pair, shape, nl2, /*spread=*/0, from.change)) &&
       IsWithin(metrics, carried, std::min(2 * carried, kExplainedMax),
                2 * carried)) {
     may_be_by_sums_ = from.is_by_sums;
@@ -238,13 +237,13 @@ void Conditioning::Advance() {
     if (out.error > 0 && out.error <= own.error) {
       out.root = event;
       out.root_error = out.error;
-      out.spread = SpreadOfLater(pair, out.error);
+      out.change = ChangeOf(pair);
       out.is_by_sums = false;
     } else if (sums_.contains(event)) {
       out.root = event;
       out.root_error = out.error;
       out.is_by_sums = true;
-      out.spread = SpreadOfLater(pair, out.error);
+      out.change = ChangeOf(pair);
     } else if (!is_explained) {
       out = ExplainedError();
     }

@@ -35,9 +35,6 @@ inline constexpr size_t kTrainedOpsMax = 65536;
 // Maximum number of ops with recorded weights that are known.
 inline constexpr size_t kWeighedOpsMax = 65536;
 
-// See Conditioning.
-inline constexpr double kSpreadGrowthMax = 2;
-
 // Larger errors are never explained.
 inline constexpr double kExplainedMax = 0.5;
 
@@ -75,9 +72,9 @@ inline constexpr double kSingleErrorMax = 10;
 // as those of tensors with independent rounding errors. Where one direction or
 // one number dominates the errors of a row or a position, as in a product whose
 // sums cancel, there is one independent error per row or position. Tensors that
-// are computed from the result of such an op inherit these errors: relative to
-// the error, their norm and mean may change kSpreadGrowthMax times as much as
-// those of the result have. Errors by row sums need not have this form, because
+// are computed from the result of such an op inherit
+// these errors: their norm and mean may change by as much again as those of the
+// result have. Errors by row sums need not have this form, because
 // all of them is predicted.
 //
 // The condition number of a linear layer whose weights were not recorded is
@@ -150,10 +147,8 @@ class Conditioning {
     double error = 0;
     double root_error = 0;           // The error of the root's result.
     int32_t root = CallTree::kNone;  // The event of that result, or kPast.
-    // The change of the norm or mean of tensors with this error, relative to
-    // the error.
-    double spread = 0;
-    bool is_by_sums = false;  // ExplainBySums has explained the root.
+    double change = 0;               // Of the norm or mean of the root.
+    bool is_by_sums = false;         // ExplainBySums has explained the root.
 
     void Merge(const ExplainedError& other) {
       if (other.error > error) *this = other;

@@ -79,7 +79,7 @@ TEST(RowSums, OtherErrorsRemainEvenIfRowsAreFew) {
     const double whole = 0.5 * std::sqrt(2.0) / 5;
     EXPECT_GT(fitted->rest.Nl2(), 0.9 * whole);
     EXPECT_GT(fitted->rest.ScaledMaxAbs(), 0.4 / 4);
-    EXPECT_GT(fitted->rest.RowNl2P50(), 0.8 * whole);
+    EXPECT_GT(fitted->rest.RowNl2P50(), 0.75 * whole);
     EXPECT_GT(fitted->rest.ChannelNl2P50(), 0.1);
   }
 }
@@ -101,24 +101,36 @@ TEST(RowSums, ARowWithALargeSumFitsItself) {
   EXPECT_FALSE(FitOf({sums}).has_value());
 }
 
-// Only the rows with the largest sum have an error. As they are equal, they
-// would predict each other.
-TEST(RowSums, EqualRowsDoNotPredictEachOther) {
-  std::vector<double> sums = kSums;
-  sums.insert(sums.end(), 4, 0.01);
-  RowSumFit fit(sums, 1);
-  ASSERT_TRUE(fit.IsDetermined());
-  const std::vector<double> golden = {1};
-  const std::vector<double> wrong = {1.5};
-  for (const double sum : sums) fit.Add(golden, sum == 0.01 ? wrong : golden);
-  const std::vector<std::vector<double>> predicting = fit.SlopesOfOthers();
-  RowSumRemainder rest(1);
-  for (size_t row = 0; row < sums.size(); ++row) {
-    rest.Add(predicting[fit.FoldOf(row)], sums[row], golden,
-             sums[row] == 0.01 ? wrong : golden);
+// Only the rows with the largest sums have an error. As they are nearly equal,
+// they would predict each other.
+TEST(RowSums, NearlyEqualRowsDoNotPredictEachOther) {
+  for (const double difference : {0.0, 1e-4}) {
+    std::vector<double> sums = kSums;
+    for (int i = 0; i < 4; ++i) sums.push_back(0.005 + i * difference);
+    const auto is_wrong = [&](double sum) { return sum >= 0.005; };
+    RowSumFit fit(sums, 1);
+    ASSERT_TRUE(fit.IsDetermined());
+    const std::vector<double> golden = {1};
+    const std::vector<double> wrong = {1.5};
+    for (const double sum : sums) {
+      fit.Add(golden, is_wrong(sum) ? wrong : golden);
+    }
+    const std::vector<std::vector<double>> predicting = fit.SlopesOfOthers();
+    RowSumRemainder rest(1);
+    for (size_t row = 0; row < sums.size(); ++row) {
+      rest.Add(predicting[fit.FoldOf(row)], sums[row], golden,
+               is_wrong(sums[row]) ? wrong : golden);
+    }
+    const double whole =
+        0.5 * std::sqrt(4.0 / static_cast<double>(sums.size()));
+    EXPECT_GT(rest.Nl2(), 0.9 * whole);
   }
-  const double whole = 0.5 * std::sqrt(4.0 / static_cast<double>(sums.size()));
-  EXPECT_GT(rest.Nl2(), whole);
+}
+
+TEST(RowSums, NearlyEqualRowsWithLargeSumsFitThemselves) {
+  std::vector<double> sums = kSums;
+  sums.insert(sums.end(), {0.1, 0.101, 0.102});
+  EXPECT_FALSE(FitOf({sums}).has_value());
 }
 
 // An error without any relation to the sums is hardly ever accepted, however
@@ -249,6 +261,15 @@ TEST(RowSums, ErrorsOfAScaleAreNoRoundedSums) {
   EXPECT_TRUE(golden.do_cancel);
   EXPECT_FALSE(MayBeRoundedSums(golden, target, 0.04, 0.3));
   EXPECT_TRUE(MayBeRoundedSums(golden, target, 0.04, 0.01));
+}
+
+TEST(RowSums, SumsThatAreNotFiniteDetermineNothing) {
+  for (const double wrong : {std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity()}) {
+    std::vector<double> sums = kSums;
+    sums[3] = wrong;
+    EXPECT_FALSE(FitOf({sums}).has_value());
+  }
 }
 
 TEST(RowSums, NanDoesNotCancel) {
