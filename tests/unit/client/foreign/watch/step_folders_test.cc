@@ -7,8 +7,8 @@
 namespace msitd::watch {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(StepFoldersTest, FolderIsTheRankOfAStep) {
   const auto found = StepFolderOf("run/step12/proc7/dump_tensor_data/a.pt");
