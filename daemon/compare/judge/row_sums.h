@@ -52,8 +52,8 @@ inline constexpr double kSpreadClustersMin = 2;
 // Maximum number of folds of the cross-validation.
 inline constexpr size_t kFoldsMax = 8;
 
-// What remains of an error that follows from the sums is at most this share of
-// its norm. The rest may be an error that the input passes on. Slopes of an
+// After the predicted part is subtracted, at most this share of the norm of an
+// error remains. It may be an error that the input passes on. Slopes of an
 // earlier token do not agree with an error by chance, so less of it is enough.
 inline constexpr double kRemainingShareMax = 0.5;
 inline constexpr double kRemainingShareLaterMax = 0.8;
@@ -175,10 +175,10 @@ class RowSumRemainder {
   std::vector<SquareSums> channels_;
   double largest_error_ = 0;
   double largest_golden_ = 0;
-  double sum_squares_ = 0;  // Of the differences of the sums.
+  double sum_squares_ = 0;  // Squares of the differences of the sums.
   double errors_ = 0;       // Sum of the remaining errors.
-  double target_squares_ =
-      0;  // Of the target values without the predicted part.
+  // Squares of the target values without the predicted part.
+  double target_squares_ = 0;
 };
 
 }  // namespace msitd::compare

@@ -147,7 +147,7 @@ class Conditioning {
     double error = 0;
     double root_error = 0;           // The error of the root's result.
     int32_t root = CallTree::kNone;  // The event of that result, or kPast.
-    double change = 0;               // Of the norm or mean of the root.
+    double change = 0;               // That of the root's norm or mean.
     bool is_by_sums = false;         // ExplainBySums has explained the root.
 
     void Merge(const ExplainedError& other) {

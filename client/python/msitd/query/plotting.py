@@ -17,7 +17,7 @@ _COLORS = {"pass": "tab:blue", "fail": "tab:red"}
 
 
 def _depths(rows: list[ComparisonRow]) -> dict[str, int]:
-    """Numbers the ops as they end, so that a module comes after its parts."""
+    """Numbers the ops as they end, so that a module follows its parts."""
     ends: dict[str, tuple[bool, int]] = {}
     for place, row in enumerate(rows):
         is_end = row.io == "output"
