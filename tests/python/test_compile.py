@@ -696,6 +696,7 @@ SEE_NO_TENSORS = {
     "graph.sites",
     "installed",
     "interpreters",
+    "last_wait",
     "leaf.options",
     "module.context",
     "module.copies",

@@ -107,7 +107,7 @@ TEST_F(ProblemsTest, TheCheckNamesThePlaceOfEveryProblem) {
       text, AllOf(HasSubstr("/f.toml:3:1: data_dri: no such key; did you mean "
                             "data_dir?\n"),
                   HasSubstr("/f.toml:4:1: nice: 50 is not in 0..19\n"),
-                  HasSubstr("/f.toml:5:1: tls_key: cannot read /no/such/key"),
+                  HasSubstr("/f.toml:5:1: tls_key: read /no/such/key"),
                   HasSubstr("/f.toml:6:1: metrics_listen: '0.0.0.0:1' is "
                             "reachable")));
   EXPECT_THAT(Check("= 5"), HasSubstr("/f.toml:1:1: "));
