@@ -581,7 +581,7 @@ class Client(OpenOnce, Documents, StatisticsRecords):
         try:
             code = close_native(self._native, timeout, gives_up)
         except BaseException:
-            # Of a signal handler. The client is closed in any case.
+            # A signal handler has raised it. The client is closed in any case.
             self._copies.stop()
             raise
         if code == _msit.FORKED:
