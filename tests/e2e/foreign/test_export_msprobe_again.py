@@ -141,7 +141,8 @@ def test_a_name_of_no_file_is_not_passed_on(
     leaf = dict(data["Primitive.add.0.forward"]["output"][0])
     data["Torch.exp.0.forward"] = {"output": [leaf | {"data_name": name}]}
     write_dump(folder, data)
-    daemon.ctl("run", "import", str(tmp_path / "in"), "--run", "r", expect=4)
+    seal = ("--run", "r", "--seal")
+    daemon.ctl("run", "import", str(tmp_path / "in"), *seal, expect=4)
     dump = import_again(daemon, tmp_path / "out")
     (exp,) = dump["data"]["Torch.exp.0.forward"]["output"]
     del leaf["data_name"]
@@ -191,7 +192,8 @@ def test_a_dump_that_cannot_be_read_is_made_anew(
     data = msprobe_tree(folder, ".pt")
     text = (folder / "dump.json").read_text()
     (folder / "dump.json").write_text(text[: len(text) - 3])
-    daemon.ctl("run", "import", str(tmp_path / "in"), "--run", "r", expect=4)
+    seal = ("--run", "r", "--seal")
+    daemon.ctl("run", "import", str(tmp_path / "in"), *seal, expect=4)
     dump = import_again(daemon, tmp_path / "out")
     assert set(dump["data"]) == set(data)
 
@@ -267,7 +269,8 @@ def test_a_part_of_a_dump_says_what_the_whole_says(
     daemon: Daemon, tmp_path: Path
 ) -> None:
     data = distributed_tree(tmp_path / "in/step0/rank0")
-    daemon.ctl("run", "import", str(tmp_path / "in"), "--run", "r", expect=4)
+    seal = ("--run", "r", "--seal")
+    daemon.ctl("run", "import", str(tmp_path / "in"), *seal, expect=4)
     out = tmp_path / "out/step0/rank0"
     part = ("--format", "msprobe", "--ops", "__main__.*")
     export(daemon, tmp_path / "out", *part)

@@ -49,7 +49,7 @@ def test_a_reload_applies_what_it_can_and_names_the_rest(
     daemon.ctl("node", "diag", "--out", str(diagnostics))
     text = diagnostics.read_bytes().decode(errors="replace")
     assert f"retain_disk_bytes = {20 << 30}" in text
-    assert 'log_level = "debug"' in text and "max_streams = 384" in text
+    assert "log_level = 'debug'" in text and "max_streams = 384" in text
     assert daemon.stop() == 0
 
 
@@ -94,11 +94,13 @@ def test_retention_follows_the_new_limit(
     file = tmp_path / "msitd.toml"
     file.write_text("")
     daemon = new_daemon()
-    daemon.start("--config", str(file))
-    chunk = Chunk(
-        "r", [Record(f"op{i}", bytes(4096), [1024], token=i) for i in range(8)]
-    )
-    write(daemon.channel(), "r", [chunk.pack()])
+    daemon.start("--config", str(file), "--segment-bytes", str(16 << 20))
+    # Whole segments expire, so there must be several.
+    chunks = [
+        Chunk("r", [Record("op", os.urandom(1 << 20), [1 << 18], token=i)], sequence=i)
+        for i in range(40)
+    ]
+    write(daemon.channel(), "r", [chunk.pack() for chunk in chunks])
     file.write_text("retain_tokens = 2\n")
     reload(daemon, "reloaded")
     deadline = time.monotonic() + WAIT_S
