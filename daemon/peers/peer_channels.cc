@@ -8,15 +8,13 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <span>
-#include <system_error>
+#include <utility>
 
 #include "protos/chunk/chunk.h"
+#include "protos/pem/pem.h"
 #include "protos/status/status.h"
 
 namespace msitd::peers {
@@ -34,13 +32,13 @@ constexpr std::chrono::milliseconds kIdleTimeout{30'000};
 
 absl::Status ReadPem(const std::string& path, std::string& out) {
   if (path.empty()) return absl::OkStatus();
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  out.assign(std::istreambuf_iterator<char>(file), {});
-  if (!out.empty()) return absl::OkStatus();
-  return MakeStatus(
-      absl::StatusCode::kFailedPrecondition, "read {}: {}", path,
-      errno == 0 ? "it is empty" : std::generic_category().message(errno));
+  absl::StatusOr<std::string> text = pem::ReadFile(path);
+  if (!text.ok()) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition, "{}",
+                      Message(text.status()));
+  }
+  out = *std::move(text);
+  return absl::OkStatus();
 }
 
 bool UsesTls(const std::string& endpoint, const PeerOptions& options) {

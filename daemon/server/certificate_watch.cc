@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "protos/pem/pem.h"
@@ -22,9 +20,9 @@ void CertificateWatch::Read() {
   const int64_t time_ns =
       info.st_mtim.tv_sec * kNsPerSecond + info.st_mtim.tv_nsec;
   if (time_ns == read_time_ns_) return;
-  std::ifstream file(path_, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto certificate = pem::ReadCertificate(text);
+  const auto text = pem::ReadFile(path_);
+  if (!text.ok()) return;
+  const auto certificate = pem::ReadCertificate(*text);
   if (!certificate.ok()) return;
   read_time_ns_ = time_ns;
   last_s_ = certificate->last_s;

@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "daemon/log/log.h"
@@ -17,18 +15,6 @@
 
 namespace msitd::server {
 namespace {
-
-absl::StatusOr<std::string> ReadPem(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  // An iterator would throw for a directory, which can be opened but not read.
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file.is_open() || text.fail()) {
-    return ErrnoStatus(errno == 0 ? EIO : errno, "read " + path);
-  }
-  return text.str();
-}
 
 // Replaces the file behind `fd`, which may be open, with a file that contains
 // `text`. Takes effect immediately for code that opens the file by its
@@ -65,8 +51,9 @@ std::string TlsFiles::own_copy() const { return PathOf(own_); }
 std::string TlsFiles::client_ca_copy() const { return PathOf(client_ca_); }
 
 absl::StatusOr<TlsFiles::Content> TlsFiles::Read() const {
-  MSITD_ASSIGN_OR_RETURN(const std::string chain, ReadPem(paths_.certificate));
-  MSITD_ASSIGN_OR_RETURN(const std::string key, ReadPem(paths_.key));
+  MSITD_ASSIGN_OR_RETURN(const std::string chain,
+                         pem::ReadFile(paths_.certificate));
+  MSITD_ASSIGN_OR_RETURN(const std::string key, pem::ReadFile(paths_.key));
   const absl::Status is_certificate = pem::ReadCertificate(chain).status();
   if (!is_certificate.ok()) {
     return Annotate(is_certificate, "tls_cert " + paths_.certificate);
@@ -78,7 +65,7 @@ absl::StatusOr<TlsFiles::Content> TlsFiles::Read() const {
   const absl::Status is_pair = pem::CheckKey(out.own, out.own);
   if (!is_pair.ok()) return Annotate(is_pair, "tls_key " + paths_.key);
   if (paths_.client_ca.empty()) return out;
-  MSITD_ASSIGN_OR_RETURN(out.client_ca, ReadPem(paths_.client_ca));
+  MSITD_ASSIGN_OR_RETURN(out.client_ca, pem::ReadFile(paths_.client_ca));
   const absl::Status is_authority =
       pem::ReadCertificate(out.client_ca).status();
   if (is_authority.ok()) return out;

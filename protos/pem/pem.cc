@@ -8,8 +8,11 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <cerrno>
 #include <ctime>
+#include <fstream>
 #include <memory>
+#include <sstream>
 
 #include "protos/status/status.h"
 
@@ -57,6 +60,18 @@ int64_t ToUnixTime(const ASN1_TIME* time) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  // An iterator would throw for a directory, which can be opened but not read.
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.is_open() && !text.fail()) return text.str();
+  if (errno != 0) return ErrnoStatus(errno, "read " + path);
+  return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                    "read {}: it is empty", path);
+}
 
 absl::StatusOr<Certificate> ReadCertificate(std::string_view text) {
   MSITD_ASSIGN_OR_RETURN(const Owned<X509> certificate, ParseCertificate(text));

@@ -11,6 +11,12 @@
 // Reads PEM files. Thread-safe.
 namespace msitd::pem {
 
+// Returns the contents of a file.
+//
+// Errors: those of the system, such as NOT_FOUND, also if the path is a
+// directory; FAILED_PRECONDITION if the file is empty.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
 // Validity period of a certificate, in seconds since the Unix epoch.
 struct Certificate {
   int64_t first_s = 0;

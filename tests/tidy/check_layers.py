@@ -369,6 +369,7 @@ MODULES: dict[str, Module] = {
     "daemon/peers": Module(
         (
             *PROTOS,
+            "protos/pem",
             *STORAGE_FACE,
             "storage/batch",
             "storage/run_sources.h",

@@ -7,10 +7,6 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "client/ask/query/endpoint.h"
@@ -32,14 +28,12 @@ constexpr std::chrono::seconds kProbeTimeout(2);
 // Reads a PEM file into `text`; does nothing if `path` is empty.
 Outcome ReadPem(const std::string& path, std::string& text) {
   if (path.empty()) return {};
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  text.assign(std::istreambuf_iterator<char>(file), {});
-  if (!text.empty()) return {};
-  return LocalError(fmt::format("read {}: {}", path,
-                                errno == 0
-                                    ? "the file is empty"
-                                    : std::generic_category().message(errno)));
+  absl::StatusOr<std::string> contents = pem::ReadFile(path);
+  if (!contents.ok()) {
+    return LocalError(std::string(Message(contents.status())));
+  }
+  text = *std::move(contents);
+  return {};
 }
 
 // The error for a file whose content is wrong.

@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 namespace msitd::libmsit {
 namespace {
@@ -16,7 +16,10 @@ std::string Variable(const char* name) {
 bool ReadPem(const std::string& path, std::string* pem, std::string* error) {
   if (path.empty()) return true;
   std::ifstream file(path, std::ios::binary);
-  pem->assign(std::istreambuf_iterator<char>(file), {});
+  // An iterator would throw for a directory, which can be opened but not read.
+  std::ostringstream text;
+  text << file.rdbuf();
+  *pem = text.str();
   if (!pem->empty()) return true;
   *error = "cannot read " + path + ", or it is empty";
   return false;

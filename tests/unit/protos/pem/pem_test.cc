@@ -8,10 +8,12 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
 
 #include "protos/status/status.h"
+#include "tests/support/temp_dir.h"
 
 namespace msitd::pem {
 namespace {
@@ -94,6 +96,18 @@ TEST(PemTest, KeyIsRefusedInItsOwnWords) {
   // This must not prompt on the terminal.
   EXPECT_THAT(Message(CheckKey(identity.Key("secret"), certificate)),
               HasSubstr("has a passphrase"));
+}
+
+TEST(PemTest, FilesThatCannotBeReadAreErrors) {
+  const testing::TempDir directory;
+  const std::string path = directory.path() + "/file";
+  EXPECT_EQ(ReadFile(path).status().code(), absl::StatusCode::kNotFound);
+  std::ofstream(path).flush();
+  EXPECT_EQ(Message(ReadFile(path).status()), "read " + path + ": it is empty");
+  std::ofstream(path) << "text";
+  EXPECT_EQ(*ReadFile(path), "text");
+  EXPECT_THAT(Message(ReadFile(directory.path()).status()),
+              HasSubstr("Is a directory"));
 }
 
 TEST(PemTest, TimesAreUtc) {
