@@ -145,6 +145,7 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
   explained_.clear();
   gradient_rows_.clear();
   factors_.clear();
+  explained_gradients_.clear();
   sums_.clear();
   for (const TensorPair& pair : pairs) {
     for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
@@ -239,6 +240,13 @@ void Conditioning::Advance() {
     drift_.emplace(*tree_);
     scopes_.assign(tree_->calls().size() + 1, ExplainedError());
     given_.assign(tree_->calls().size(), Given());
+    forward_calls_.clear();
+    for (size_t i = 0; i < tree_->calls().size(); ++i) {
+      const CallTree::Call& call = tree_->calls()[i];
+      if (call.is_backward) continue;
+      forward_calls_.emplace(std::pair(call.op, call.number),
+                             static_cast<int32_t>(i));
+    }
   }
   const size_t end = std::min(errors_.size(), tree_->event_count());
   for (size_t i = explained_.size(); i < end; ++i) {
@@ -270,6 +278,9 @@ void Conditioning::Advance() {
     AddToGiven(event);
     const CallTree::Event& of = tree_->event(i);
     if (of.role != Role::kInput && of.role != Role::kOutput) continue;
+    if (pair.golden->key.io == Io::kGradWeight) {
+      explained_gradients_[tree_->calls()[of.call].op].Merge(out);
+    }
     if (of.role == Role::kInput) ScopeOf(of.call).Merge(out);
     ScopeOf(tree_->calls()[of.call].parent).Merge(out);
   }
@@ -277,6 +288,11 @@ void Conditioning::Advance() {
 
 Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
+  if ((*pairs_)[event].golden->key.io == Io::kState) {
+    const auto gradient = explained_gradients_.find(tree_->calls()[of.call].op);
+    return gradient == explained_gradients_.end() ? ExplainedError()
+                                                  : gradient->second;
+  }
   if (of.role != Role::kInput && of.role != Role::kOutput) return {};
   if (of.same != CallTree::kNone) return explained_[of.same];
   if (const auto bytes = BytesOf((*pairs_)[event])) {
@@ -286,7 +302,15 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
   const CallTree::Call& call = tree_->calls()[of.call];
   const bool is_made_in_call =
       of.role == Role::kOutput && (call.has_input || call.has_parts);
-  ExplainedError out = ScopeOf(is_made_in_call ? of.call : call.parent);
+  const int32_t code = is_made_in_call ? of.call : call.parent;
+  ExplainedError out = ScopeOf(code);
+  // The backward pass uses what the forward pass has computed.
+  if (call.is_backward && code != CallTree::kNone) {
+    const auto& [op, number] =
+        std::pair(tree_->calls()[code].op, tree_->calls()[code].number);
+    const auto forward = forward_calls_.find({op, number});
+    if (forward != forward_calls_.end()) out.Merge(ScopeOf(forward->second));
+  }
   // A sum has the errors of its terms. A mask among them would hide those of
   // the others.
   if (is_made_in_call && IsSum(call.op) && !MayHaveMask((*pairs_)[event])) {

@@ -64,7 +64,8 @@ inline constexpr double kSingleErrorMax = 10;
 // measured error of that tensor, and at most kGrowthMax times the error of the
 // ill-conditioned op at which this began. A function that computes a sum has
 // the errors of its terms. The code between the parts of a module may use any
-// tensor that it received before. The input of a part may also have the errors
+// tensor that it received before, and the backward pass what the forward pass
+// of the same code has received. The input of a part may also have the errors
 // that the same input had at earlier tokens of the rank, because modules keep
 // results in caches.
 //
@@ -237,6 +238,10 @@ class Conditioning {
   // The largest explained error among the tensors that the code of each call
   // has received so far. The first entry is for CallTree::kNone.
   std::vector<ExplainedError> scopes_;
+  // The calls of the forward pass, by op and number.
+  std::map<std::pair<std::string_view, int32_t>, int32_t> forward_calls_;
+  // The largest explained errors of the gradients of each op's parameters.
+  std::map<std::string_view, ExplainedError> explained_gradients_;
   // Facts about the tensors of each call so far.
   struct Given {
     bool differs = false;  // In some tensor.
