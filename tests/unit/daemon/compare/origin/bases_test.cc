@@ -226,6 +226,29 @@ TEST_F(BasesTest, WhatComesFromEarlierTokensWasComputedAsTheyWere) {
   EXPECT_EQ(VerdictOf("choose1>"), v1::PASS) << ReasonOf("choose1>");
 }
 
+TEST_F(BasesTest, RunsMayBeEqualUpToALaterToken) {
+  for (const int64_t token : {0, 1, 2}) {
+    const float error = token == 0 ? 0 : 0.01F;
+    // All of it differs from token 1 on; token 1 begins with equal inputs.
+    const std::vector<Moment> moments = {
+        {"choose", Io::kInput, 4, token == 2 ? error : 0},
+        {"head", Io::kInput, 1, error, kNarrow, kNarrow},
+        {"head", Io::kOutput, 2, error, kNarrow, kNarrow},
+        {"wide", Io::kInput, 2, error}};
+    for (const Moment& moment : moments) {
+      RecordedTensor golden = Tensor(moment, moment.golden, 0);
+      RecordedTensor target = Tensor(moment, moment.target, moment.error);
+      golden.token = target.token = token;
+      golden.op = target.op = moment.op + std::to_string(token);
+      golden_.Record(golden);
+      target_.Record(target);
+    }
+  }
+  Compare({});
+  EXPECT_EQ(VerdictOf("wide1>"), v1::PASS) << ReasonOf("wide1>");
+  EXPECT_EQ(VerdictOf("choose2>"), v1::PASS) << ReasonOf("choose2>");
+}
+
 // Returns the steps of an op inside a module, with an error of 4 % in bfloat16.
 std::vector<Moment> OneOp(float input_error) {
   return {{"m", Io::kInput, 1, 0, kNarrow, kNarrow},
