@@ -225,16 +225,23 @@ absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
 }
 
 DType ComparisonEngine::PastTypeOf(const TensorGroup& group) {
-  const auto [found, is_new] =
-      past_types_.try_emplace(group.rank, DType::kUnspecified);
-  if (!is_new) return found->second;
-  DType& coarsest = found->second;
-  if (group.golden.empty() || group.target.empty()) return coarsest;
-  coarsest =
-      CoarsestDifference({golden_.get(), group.golden.front().key.rank},
-                         {target_.get(), group.target.front().key.rank},
-                         group.token, [this] { return CheckFromAnyThread(); });
-  return coarsest;
+  EarlierType& past = past_types_[group.rank];
+  const bool is_known =
+      RoundedDigits(past.coarsest) > 0 &&
+      RoundedDigits(past.coarsest) < InfoOf(DType::kFloat32).digits;
+  // The runs can be equal up to some token.
+  if (is_known || past.end >= group.token || group.golden.empty() ||
+      group.target.empty()) {
+    return past.coarsest;
+  }
+  past.coarsest =
+      Coarser(past.coarsest,
+              CoarsestDifference({golden_.get(), group.golden.front().key.rank},
+                                 {target_.get(), group.target.front().key.rank},
+                                 past.end, group.token,
+                                 [this] { return CheckFromAnyThread(); }));
+  past.end = group.token;
+  return past.coarsest;
 }
 
 std::vector<PairBasis> ComparisonEngine::BasesOf(const TensorGroup& group) {

@@ -214,7 +214,7 @@ class ComparisonEngine {
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   std::vector<PairBasis> BasesOf(const TensorGroup& group);
   // Returns the coarsest type that differs at earlier tokens of the rank; see
-  // PastType. Reads the runs once for each rank.
+  // PastType. Reads each token of the runs at most once.
   DType PastTypeOf(const TensorGroup& group);
   // Plans the pairs of a group and queues those that must be measured, in
   // order. Called on the thread that loaded the group.
@@ -387,7 +387,12 @@ class ComparisonEngine {
   std::set<GroupKey> settled_;
   std::pair<GroupMatcher::Closed, GroupMatcher::Closed> settled_for_;
   RankCounts ranks_;
-  std::map<int32_t, DType> past_types_;  // By rank. Used only by Plan.
+  // The coarsest type that differs at the tokens before `end`.
+  struct EarlierType {
+    DType coarsest = DType::kUnspecified;
+    int64_t end = 0;
+  };
+  std::map<int32_t, EarlierType> past_types_;  // By rank. Used only by Plan.
   // By rank. Used only by Plan.
   std::map<int32_t, ReceivedTypes> received_types_;
   int64_t row_count_ = 0;

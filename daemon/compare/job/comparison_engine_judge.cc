@@ -7,6 +7,7 @@
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/judge/pair_judge.h"
 #include "daemon/compare/origin/bases.h"
+#include "daemon/compare/origin/row_error.h"
 #include "protos/status/status.h"
 
 // Connects the judge of single pairs with the state of the comparison.
@@ -73,9 +74,7 @@ void ComparisonEngine::AddToConditioning(const TensorPair& pair,
   std::optional<double> error;
   if (row_.verdict() == v1::PASS) {
     const bool is_equal = HashesAgree(*pair.golden, *pair.target);
-    error = row_.bitwise_equal() || is_equal
-                ? 0
-                : metrics[static_cast<size_t>(compute::Metric::kNl2)];
+    error = row_.bitwise_equal() || is_equal ? 0 : MeasuredError(metrics);
   }
   conditioning_.Add(error, basis.basis.computed_in);
 }

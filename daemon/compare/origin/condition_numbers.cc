@@ -218,20 +218,45 @@ std::optional<double> Conditioning::ErrorOfFactors(int32_t event) const {
   return out;
 }
 
-std::optional<double> Conditioning::PropagatedError(int32_t event,
-                                                    DType type) const {
-  const CallTree::Event& of = tree_->event(event);
-  const CallTree::Call& call = tree_->calls()[of.call];
-  if (of.role != Role::kOutput || call.has_parts || call.is_backward) {
+std::optional<double> Conditioning::ErrorOfGradient(int32_t event) const {
+  const TensorPair& pair = (*pairs_)[event];
+  const auto factor =
+      factors_.find(tree_->calls()[tree_->event(event).call].op);
+  const std::optional<std::vector<int32_t>> gradients = FloatInputsOf(event);
+  if (pair.golden->key.io != Io::kGradWeight || !IsMeasured(pair) ||
+      factor == factors_.end() || factor->second == CallTree::kNone ||
+      !gradients.has_value() || gradients->size() != 1) {
     return std::nullopt;
   }
-  const std::optional<double> passed_on = IsSum(call.op) ? ErrorOfTerms(event)
-                                          : IsElementwiseProduct(call.op)
-                                              ? ErrorOfFactors(event)
-                                              : std::nullopt;
-  if (!passed_on.has_value()) return std::nullopt;
-  // The result is rounded once in each run.
-  return *passed_on + 2 * RoundoffOf(type);
+  const TensorPair& input = (*pairs_)[factor->second];
+  const TensorPair& gradient = (*pairs_)[gradients->front()];
+  const std::optional<double> error = errors_[factor->second];
+  if (!IsMeasured(input) || !IsFloat(input) || !error.has_value()) {
+    return std::nullopt;
+  }
+  // The sums are over the rows of both.
+  const Summary& result = pair.golden->summary;
+  const double rows = static_cast<double>(gradient.golden->summary.count) /
+                      static_cast<double>(gradient.golden->shape.back());
+  const auto width = static_cast<uint64_t>(gradient.golden->shape.back()) *
+                     static_cast<uint64_t>(input.golden->shape.back());
+  const bool fits = width == result.count &&
+                    static_cast<double>(input.golden->summary.count) ==
+                        rows * static_cast<double>(input.golden->shape.back());
+  if (!fits || result.l2_norm() == 0) return std::nullopt;
+  const double condition = input.golden->summary.l2_norm() *
+                           gradient.golden->summary.l2_norm() /
+                           (std::sqrt(rows) * result.l2_norm());
+  return condition * (*error + *errors_[gradients->front()]);
+}
+
+std::optional<double> Conditioning::PropagatedError(int32_t event) const {
+  const CallTree::Event& of = tree_->event(event);
+  const CallTree::Call& call = tree_->calls()[of.call];
+  if (of.role != Role::kOutput || call.has_parts) return std::nullopt;
+  if (call.is_backward) return ErrorOfGradient(event);
+  if (IsSum(call.op)) return ErrorOfTerms(event);
+  return IsElementwiseProduct(call.op) ? ErrorOfFactors(event) : std::nullopt;
 }
 
 Conditioning::ErrorBound Conditioning::BoundOfSum(int32_t event,

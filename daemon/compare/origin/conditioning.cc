@@ -104,6 +104,19 @@ double ChangeOf(const TensorPair& pair) {
   return std::max(std::fabs(shape->norm), std::fabs(shape->mean));
 }
 
+// Returns whether norm and mean change by at most half of the nl2 that `bounds`
+// allow.
+bool IsSmallChange(const std::optional<ErrorShape>& shape,
+                   const predicate::Predicate& bounds) {
+  if (!shape.has_value()) return false;
+  RowMetrics metrics;
+  metrics.fill(0);
+  metrics[static_cast<size_t>(compute::Metric::kMismatchCount)] = 1;
+  metrics[static_cast<size_t>(compute::Metric::kNl2)] =
+      2 * std::max(std::fabs(shape->norm), std::fabs(shape->mean));
+  return bounds.Holds(metrics);
+}
+
 // Returns metrics that satisfy the bounds of the default policy if `metrics`
 // satisfy them with kSingleErrorMax times the bound of scaled_max_abs.
 RowMetrics Eased(const RowMetrics& metrics) {
@@ -131,6 +144,8 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
   tree_.reset();
   explained_.clear();
   gradient_rows_.clear();
+  factors_.clear();
+  explained_gradients_.clear();
   sums_.clear();
   for (const TensorPair& pair : pairs) {
     for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
@@ -163,8 +178,10 @@ std::optional<std::string> Conditioning::Explain(
   const DType type = CoarsestOf(pair, computed_in);
   const ErrorBound own = BoundOf(event, type);
   if (!shape.has_value()) shape = ShapeOf(pair);
+  const bool is_small = IsSmallChange(shape, bounds);
   if (own.error > 0 &&
-      MayBeRounding(pair, shape, nl2, SpreadOfSums(own.independent)) &&
+      (is_small ||
+       MayBeRounding(pair, shape, nl2, SpreadOfSums(own.independent))) &&
       IsWithin(metrics, std::min(own.error, kExplainedMax),
                std::min(own.largest, kExplainedMax),
                std::min(own.channel, kExplainedMax))) {
@@ -177,7 +194,8 @@ std::optional<std::string> Conditioning::Explain(
   // The shape of a tensor with the bytes of an explained one is explained, too.
   const bool is_same = tree_->event(event).same != CallTree::kNone;
   if (from.error > 0 &&
-      (is_same || MayBeRounding(pair, shape, nl2, /*spread=*/0, from.change)) &&
+      (is_same || is_small ||
+       MayBeRounding(pair, shape, nl2, /*spread=*/0, from.change)) &&
       IsWithin(metrics, carried, std::min(2 * carried, kExplainedMax),
                2 * carried)) {
     may_be_by_sums_ = from.is_by_sums;
@@ -186,7 +204,8 @@ std::optional<std::string> Conditioning::Explain(
         NameOf(from));
   }
   if (IsDrift(event, type, metrics, bounds) &&
-      MayBeRounding(pair, shape, nl2, SpreadOfSums(RowsOfGradient(event)))) {
+      (is_small ||
+       MayBeRounding(pair, shape, nl2, SpreadOfSums(RowsOfGradient(event))))) {
     return fmt::format(
         "accumulated error {:.2g}: computed from tensors with errors up to "
         "{:.2g}",
@@ -221,6 +240,13 @@ void Conditioning::Advance() {
     drift_.emplace(*tree_);
     scopes_.assign(tree_->calls().size() + 1, ExplainedError());
     given_.assign(tree_->calls().size(), Given());
+    forward_calls_.clear();
+    for (size_t i = 0; i < tree_->calls().size(); ++i) {
+      const CallTree::Call& call = tree_->calls()[i];
+      if (call.is_backward) continue;
+      forward_calls_.emplace(std::pair(call.op, call.number),
+                             static_cast<int32_t>(i));
+    }
   }
   const size_t end = std::min(errors_.size(), tree_->event_count());
   for (size_t i = explained_.size(); i < end; ++i) {
@@ -252,6 +278,9 @@ void Conditioning::Advance() {
     AddToGiven(event);
     const CallTree::Event& of = tree_->event(i);
     if (of.role != Role::kInput && of.role != Role::kOutput) continue;
+    if (pair.golden->key.io == Io::kGradWeight) {
+      explained_gradients_[tree_->calls()[of.call].op].Merge(out);
+    }
     if (of.role == Role::kInput) ScopeOf(of.call).Merge(out);
     ScopeOf(tree_->calls()[of.call].parent).Merge(out);
   }
@@ -259,16 +288,29 @@ void Conditioning::Advance() {
 
 Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
+  if ((*pairs_)[event].golden->key.io == Io::kState) {
+    const auto gradient = explained_gradients_.find(tree_->calls()[of.call].op);
+    return gradient == explained_gradients_.end() ? ExplainedError()
+                                                  : gradient->second;
+  }
   if (of.role != Role::kInput && of.role != Role::kOutput) return {};
   if (of.same != CallTree::kNone) return explained_[of.same];
-  if (const auto known = past_bytes_.find(BytesOf(event));
-      known != past_bytes_.end()) {
-    return known->second;
+  if (const auto bytes = BytesOf((*pairs_)[event])) {
+    const auto known = past_bytes_.find({rank_, *bytes});
+    if (known != past_bytes_.end()) return known->second;
   }
   const CallTree::Call& call = tree_->calls()[of.call];
   const bool is_made_in_call =
       of.role == Role::kOutput && (call.has_input || call.has_parts);
-  ExplainedError out = ScopeOf(is_made_in_call ? of.call : call.parent);
+  const int32_t code = is_made_in_call ? of.call : call.parent;
+  ExplainedError out = ScopeOf(code);
+  // The backward pass uses what the forward pass has computed.
+  if (call.is_backward && code != CallTree::kNone) {
+    const auto& [op, number] =
+        std::pair(tree_->calls()[code].op, tree_->calls()[code].number);
+    const auto forward = forward_calls_.find({op, number});
+    if (forward != forward_calls_.end()) out.Merge(ScopeOf(forward->second));
+  }
   // A sum has the errors of its terms. A mask among them would hide those of
   // the others.
   if (is_made_in_call && IsSum(call.op) && !MayHaveMask((*pairs_)[event])) {
@@ -280,17 +322,6 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
     if (past != past_.end()) out.Merge(past->second);
   }
   return out;
-}
-
-Conditioning::Bytes Conditioning::BytesOf(int32_t event) const {
-  const TensorPair& pair = (*pairs_)[event];
-  if (pair.target == nullptr || !HasHash(*pair.golden) ||
-      !HasHash(*pair.target)) {
-    return {};
-  }
-  return {static_cast<uint64_t>(rank_), pair.golden->hash.low,
-          pair.golden->hash.high, pair.target->hash.low,
-          pair.target->hash.high};
 }
 
 std::string Conditioning::NameOfInput(int32_t event) const {
@@ -306,11 +337,12 @@ void Conditioning::EndGroup(bool is_whole) {
       const auto event = static_cast<int32_t>(i);
       const CallTree::Event& of = tree_->event(i);
       if (explained_[i].error == 0) continue;
-      const Bytes bytes = BytesOf(event);
-      if (of.role == Role::kOutput && bytes != Bytes() &&
+      const std::optional<TensorBytes> bytes = BytesOf((*pairs_)[i]);
+      if (of.role == Role::kOutput && bytes.has_value() &&
           past_bytes_.size() < kPastInputsMax) {
-        past_bytes_[bytes] = explained_[i];
-        past_bytes_[bytes].root = kPast;
+        ExplainedError& past = past_bytes_[{rank_, *bytes}];
+        past = explained_[i];
+        past.root = kPast;
       }
       if (of.role != Role::kInput || tree_->calls()[of.call].is_backward) {
         continue;
@@ -343,9 +375,11 @@ bool Conditioning::IsDrift(int32_t event, DType type, const RowMetrics& metrics,
       digits != InfoOf(DType::kBfloat16).digits) {
     return false;
   }
-  const double allowed =
+  const double passed_on =
       std::max(kDriftGrowthMax * drift_->ErrorOfSources(event),
-               PropagatedError(event, type).value_or(0));
+               PropagatedError(event).value_or(0));
+  // The result is rounded once in each run.
+  const double allowed = passed_on > 0 ? passed_on + 2 * RoundoffOf(type) : 0;
   return ValueIn(metrics, compute::Metric::kNl2) <= allowed &&
          bounds.Holds(EasedByDrift(metrics));
 }
@@ -358,7 +392,12 @@ void Conditioning::AddToGiven(int32_t event) {
   given.differs = given.differs || !HasEqualBytes(pair);
   given.has_weight = given.has_weight || of.role == Role::kWeight;
   const std::vector<int64_t>& shape = pair.golden->shape;
-  if (of.role != Role::kInput || !call.is_backward || shape.empty()) return;
+  if (of.role != Role::kInput || shape.empty()) return;
+  if (!call.is_backward) {
+    const auto [factor, is_new] = factors_.emplace(call.op, event);
+    if (!is_new) factor->second = CallTree::kNone;
+    return;
+  }
   const auto count = static_cast<int64_t>(ElementCount(shape));
   gradient_rows_[call.op] = count == 0 ? 0 : count / shape.back();
 }

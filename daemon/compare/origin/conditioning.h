@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/origin/call_tree.h"
 #include "daemon/compare/origin/measured_drift.h"
+#include "daemon/compare/origin/pair_facts.h"
 #include "daemon/predicate/predicate.h"
 #include "protos/base/dtype.h"
 
@@ -64,7 +64,8 @@ inline constexpr double kSingleErrorMax = 10;
 // measured error of that tensor, and at most kGrowthMax times the error of the
 // ill-conditioned op at which this began. A function that computes a sum has
 // the errors of its terms. The code between the parts of a module may use any
-// tensor that it received before. The input of a part may also have the errors
+// tensor that it received before, and the backward pass what the forward pass
+// of the same code has received. The input of a part may also have the errors
 // that the same input had at earlier tokens of the rank, because modules keep
 // results in caches.
 //
@@ -83,9 +84,10 @@ inline constexpr double kSingleErrorMax = 10;
 //
 // In float16 and bfloat16, a tensor may have kDriftGrowthMax times
 // the default bounds if its error is at most so many times that of the tensors
-// that it was computed from: deep networks accumulate rounding errors. For a
-// function that computes a sum or an elementwise product, the error that its
-// inputs can cause is known and may be larger.
+// that it was computed from, plus a rounding per run: deep networks accumulate
+// rounding errors. For a
+// function that computes a sum or an elementwise product, and for the gradient
+// of a weight, the error that its inputs can cause is known and may be larger.
 //
 // After an optimizer step, differences in single elements of float32 are
 // accepted: optimizers that divide by the size of the gradient turn the
@@ -94,6 +96,10 @@ inline constexpr double kSingleErrorMax = 10;
 // op whose inputs and weights are equal bit for bit.
 //
 // docs/comparison_details.md describes the model with its sources.
+//
+// A change of the norm and the mean by at most half of the default bound is
+// accepted in all of these cases. The same change without other errors would be
+// within the bound.
 //
 // Requires the order of execution and recorded inputs; without them nothing is
 // explained. Thread-compatible. Holds 16 bytes for each pair of a group, and
@@ -171,9 +177,6 @@ class Conditioning {
   void Advance();
   // Returns the largest explained error of the sources of `event`.
   ExplainedError CarriedTo(int32_t event);
-  // The rank and the hashes of both sides; all zero if a hash is unknown.
-  using Bytes = std::array<uint64_t, 5>;
-  Bytes BytesOf(int32_t event) const;
   std::string NameOfInput(int32_t event) const;
   // Return what the op of `event` explains, in general and by kind of op.
   // `type` is the coarsest type that `event` went through.
@@ -188,10 +191,14 @@ class Conditioning {
   // terms; nullopt if one of them is unknown.
   std::optional<double> ErrorOfTerms(int32_t event) const;
   // Returns the error that a function which computes a sum or an elementwise
-  // product can have because of the measured errors of its inputs, and by its
-  // own roundings; nullopt for other ops, or if some error is unknown.
-  std::optional<double> PropagatedError(int32_t event, DType type) const;
+  // product, or the gradient of a weight, can have because of the measured
+  // errors of its inputs; nullopt for others, or if some error is unknown.
+  std::optional<double> PropagatedError(int32_t event) const;
   std::optional<double> ErrorOfFactors(int32_t event) const;
+  // Returns the error that the gradient of a weight can have because of the
+  // measured errors of the two tensors whose product it is: the gradient of the
+  // output and the input of the forward pass.
+  std::optional<double> ErrorOfGradient(int32_t event) const;
   ErrorBound BoundOfSum(int32_t event, DType type) const;
   ErrorBound BoundOfProduct(int32_t event, DType type) const;
   ErrorBound BoundOfAngles(int32_t event) const;
@@ -231,12 +238,18 @@ class Conditioning {
   // The largest explained error among the tensors that the code of each call
   // has received so far. The first entry is for CallTree::kNone.
   std::vector<ExplainedError> scopes_;
+  // The calls of the forward pass, by op and number.
+  std::map<std::pair<std::string_view, int32_t>, int32_t> forward_calls_;
+  // The largest explained errors of the gradients of each op's parameters.
+  std::map<std::string_view, ExplainedError> explained_gradients_;
   // Facts about the tensors of each call so far.
   struct Given {
     bool differs = false;  // In some tensor.
     bool has_weight = false;
   };
   std::vector<Given> given_;
+  // The input of the forward pass of each op; kNone if it has several.
+  std::map<std::string_view, int32_t> factors_;
   // The rows of the last gradient that the backward pass of an op has received.
   std::map<std::string_view, int64_t> gradient_rows_;
   std::set<int32_t> sums_;       // Events that ExplainBySums has explained.
@@ -250,9 +263,9 @@ class Conditioning {
   // The ops with recorded weights, of all ranks. If there are more than
   // kWeighedOpsMax, InputOfNext returns nullopt.
   std::set<std::string> weighed_;
-  // The explained outputs of earlier tokens by their bytes. Later tokens may
+  // The explained outputs of earlier tokens by rank and bytes. Later tokens may
   // begin with them.
-  std::map<Bytes, ExplainedError> past_bytes_;
+  std::map<std::pair<int32_t, TensorBytes>, ExplainedError> past_bytes_;
 };
 
 }  // namespace msitd::compare

@@ -320,6 +320,8 @@ int32_t OriginFinder::MakerOf(int32_t event, double noise) {
     int32_t maker = kNobody;
     if (IsFlip(i)) {
       maker = i;
+    } else if (!is_proven_[i] && errors_[i] > 0 && HasBytesOfPastFlip(i)) {
+      maker = kPastFlip;
     } else if (const auto flip =
                    is_proven_[i] ? std::nullopt : FlipBehind(i, makers);
                flip.has_value() && IsMade(i, noise)) {

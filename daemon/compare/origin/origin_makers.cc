@@ -106,6 +106,14 @@ std::optional<int32_t> OriginFinder::FlipBehind(
              : std::nullopt;
 }
 
+bool OriginFinder::HasBytesOfPastFlip(int32_t event) const {
+  const TensorPair& pair = (*pairs_)[static_cast<size_t>(event)];
+  const auto past = past_flips_.find(pair.golden->group_number());
+  if (past == past_flips_.end() || past->second.bytes.empty()) return false;
+  const std::optional<TensorBytes> bytes = BytesOf(pair);
+  return bytes.has_value() && past->second.bytes.contains(*bytes);
+}
+
 int32_t OriginFinder::FlipIn(int32_t call) {
   const auto own = flip_scopes_.find(call);
   if (own != flip_scopes_.end()) return own->second;
@@ -117,15 +125,18 @@ int32_t OriginFinder::FlipIn(int32_t call) {
 
 int32_t OriginFinder::FlipAroundLone(int32_t event) {
   if (flips_.empty() && past_flips_.empty()) return kNobody;
-  // Weights do not depend on choices. A tensor of both runs is not lone.
+  // Weights do not depend on choices. A tensor of both runs is not lone, except
+  // for that of a function, whose names do not show by which module it was
+  // called: its counterpart is of another call.
   const Role role = tree_->event(event).role;
   const TensorPair& pair = (*pairs_)[static_cast<size_t>(event)];
   const bool has_both = pair.golden != nullptr && pair.target != nullptr;
-  if (has_both || (role != Role::kInput && role != Role::kOutput)) {
+  int32_t call = tree_->event(event).call;
+  if ((has_both && !IsFunction(tree_->calls()[call].op)) ||
+      (role != Role::kInput && role != Role::kOutput)) {
     return kNobody;
   }
   bool is_lone = false;
-  int32_t call = tree_->event(event).call;
   for (; call != CallTree::kNone; call = tree_->calls()[call].parent) {
     if (is_lone && tree_->calls()[call].is_matched) break;
     is_lone = is_lone || !tree_->calls()[call].is_matched;
@@ -196,6 +207,13 @@ void OriginFinder::EndGroup(bool is_whole) {
   FindFlippedOps();
   PastFlips& past = past_flips_[*rank_];
   if (past.first.empty()) past.first = first_flip_;
+  // The results of the model come last.
+  for (auto i = static_cast<int32_t>(sources_.size()); i-- > 0;) {
+    if (past.bytes.size() >= kPastFlippedTensorsMax) break;
+    if (!(errors_[i] > noises_[i]) || !IsFlip(MakerOf(i, noises_[i]))) continue;
+    const auto bytes = BytesOf((*pairs_)[static_cast<size_t>(i)]);
+    if (bytes.has_value()) past.bytes.insert(*bytes);
+  }
   for (const auto& [op, flip] : *flipped_ops_) {
     if (past_op_count_ == kPastFlippedOpsMax) return;
     past_op_count_ += past.ops.emplace(op).second ? 1 : 0;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 
 #include "daemon/compare/judge/basis.h"
 #include "daemon/compare/match/tensor_group.h"
@@ -30,6 +33,19 @@ inline bool IsFloat(const TensorPair& pair) {
 inline bool HasEqualBytes(const TensorPair& pair) {
   return pair.golden != nullptr && pair.target != nullptr &&
          HashesAgree(*pair.golden, *pair.target);
+}
+
+// The hashes of both sides of a pair.
+using TensorBytes = std::array<uint64_t, 4>;
+
+// Returns the hashes of a pair; nullopt if one of them is unknown.
+inline std::optional<TensorBytes> BytesOf(const TensorPair& pair) {
+  if (pair.golden == nullptr || pair.target == nullptr ||
+      !HasHash(*pair.golden) || !HasHash(*pair.target)) {
+    return std::nullopt;
+  }
+  return TensorBytes{pair.golden->hash.low, pair.golden->hash.high,
+                     pair.target->hash.low, pair.target->hash.high};
 }
 
 // Returns the coarsest of both types of a pair and the type that it was

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace msitd::compare {
 namespace {
@@ -32,15 +33,6 @@ bool IsDiscrete(v1::DType type) {
   }
 }
 
-// Returns the median nl2 of the rows or of the channels if the norm of the
-// whole tensor hides it; otherwise 0.
-double HiddenError(const RowMetrics& metrics, double nl2) {
-  const double median =
-      std::max(ValueOf(metrics, compute::Metric::kRowNl2P50),
-               ValueOf(metrics, compute::Metric::kChannelNl2P50));
-  return std::isfinite(median) && median > kHiddenMin * nl2 ? median : 0;
-}
-
 bool IsComplexBesideReal(const v1::ComparisonRow& row) {
   const auto is_complex = [](const v1::ComparedTensor& tensor) {
     return IsComplex(static_cast<DType>(tensor.dtype()));
@@ -50,6 +42,17 @@ bool IsComplexBesideReal(const v1::ComparisonRow& row) {
 }
 
 }  // namespace
+
+std::optional<double> MeasuredError(const RowMetrics& metrics) {
+  const std::optional<double> nl2 =
+      metrics[static_cast<size_t>(compute::Metric::kNl2)];
+  if (!nl2.has_value()) return std::nullopt;
+  const double median =
+      std::max(ValueOf(metrics, compute::Metric::kRowNl2P50),
+               ValueOf(metrics, compute::Metric::kChannelNl2P50));
+  const bool is_hidden = std::isfinite(median) && median > kHiddenMin * *nl2;
+  return is_hidden ? median : *nl2;
+}
 
 bool FailsByShape(const v1::ComparisonRow& row) {
   return row.verdict() == v1::FAIL &&
@@ -66,8 +69,7 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
   if (!row.has_golden() || !row.has_target()) return kUnknown;
   // A layout that does not fit is not an error of the run.
   if (fails && !row.layout_hint().empty()) return kUnknown;
-  const std::optional<double> nl2 =
-      metrics[static_cast<size_t>(compute::Metric::kNl2)];
+  const std::optional<double> error = MeasuredError(metrics);
   const std::optional<double> mismatches =
       metrics[static_cast<size_t>(compute::Metric::kMismatchCount)];
   const bool is_all_wrong =
@@ -88,9 +90,7 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
   }
   if (*mismatches == 0) return fails && !row.bitwise_equal() ? 1 : 0;
   if (is_all_wrong) return kInfinity;
-  if (nl2.has_value() && std::isfinite(*nl2)) {
-    return std::max(*nl2, HiddenError(metrics, *nl2));
-  }
+  if (error.has_value() && std::isfinite(*error)) return *error;
   // If the golden tensor is zero, the relative error of any difference is
   // infinite.
   return fails ? kInfinity : 0;

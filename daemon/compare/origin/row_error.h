@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "daemon/compare/judge/row_metrics.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -25,6 +27,10 @@ inline constexpr double kHiddenMin = 4;
 // - NaN if the error is unknown, for example because the pair was not compared
 double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
                bool shapes_count);
+
+// Returns the error by these metrics alone: `nl2`, or the median that it hides;
+// nullopt if there is no `nl2`.
+std::optional<double> MeasuredError(const RowMetrics& metrics);
 
 // Returns whether the row fails and its shapes differ, as those of a shard and
 // a whole tensor do.

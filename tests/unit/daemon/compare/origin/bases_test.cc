@@ -189,6 +189,16 @@ TEST_F(BasesTest, StateBehindAGradientCarriesWhatTheGradientDoes) {
   EXPECT_THAT(ReasonOf("fc"), HasSubstr("judged as bfloat16"));
 }
 
+// Training clips gradients by the norm of all of them.
+TEST_F(BasesTest, StateAfterAGradientCarriesWhatOtherGradientsDo) {
+  Compare({{"late", Io::kGradWeight, 2, 0, kNarrow, kNarrow, "weight"},
+           {"fc", Io::kGradWeight, 3, 0.01F, kNarrow, kNarrow, "weight"},
+           {"late", Io::kState, 5, 0.01F, kWide, kWide, "weight.grad"}});
+  EXPECT_EQ(rows_["late"].verdict(), v1::PASS) << rows_["late"].reason();
+  EXPECT_THAT(rows_["late"].reason(),
+              HasSubstr("computed from fc@grad_weight"));
+}
+
 TEST_F(BasesTest, StateBeforeAGradientIsItsOwn) {
   Compare({{"fc", Io::kGradOutput, 4, 0.01F, kNarrow, kNarrow},
            {"late", Io::kState, 5, 0.01F, kWide, kWide, "weight"},
@@ -214,6 +224,29 @@ TEST_F(BasesTest, WhatComesFromEarlierTokensWasComputedAsTheyWere) {
   Compare({});
   EXPECT_EQ(VerdictOf("choose0>"), v1::FAIL);
   EXPECT_EQ(VerdictOf("choose1>"), v1::PASS) << ReasonOf("choose1>");
+}
+
+TEST_F(BasesTest, RunsMayBeEqualUpToALaterToken) {
+  for (const int64_t token : {0, 1, 2}) {
+    const float error = token == 0 ? 0 : 0.01F;
+    // All of it differs from token 1 on; token 1 begins with equal inputs.
+    const std::vector<Moment> moments = {
+        {"choose", Io::kInput, 4, token == 2 ? error : 0},
+        {"head", Io::kInput, 1, error, kNarrow, kNarrow},
+        {"head", Io::kOutput, 2, error, kNarrow, kNarrow},
+        {"wide", Io::kInput, 2, error}};
+    for (const Moment& moment : moments) {
+      RecordedTensor golden = Tensor(moment, moment.golden, 0);
+      RecordedTensor target = Tensor(moment, moment.target, moment.error);
+      golden.token = target.token = token;
+      golden.op = target.op = moment.op + std::to_string(token);
+      golden_.Record(golden);
+      target_.Record(target);
+    }
+  }
+  Compare({});
+  EXPECT_EQ(VerdictOf("wide1>"), v1::PASS) << ReasonOf("wide1>");
+  EXPECT_EQ(VerdictOf("choose2>"), v1::PASS) << ReasonOf("choose2>");
 }
 
 // Returns the steps of an op inside a module, with an error of 4 % in bfloat16.

@@ -340,6 +340,101 @@ TEST_F(DriftTest, AWrongScaleIsNoDrift) {
   EXPECT_EQ(CompareLayer(0.045F, 0, 1.06F).verdict(), v1::FAIL);
 }
 
+// A change of the norm by up to half of the bound would pass without other
+// errors.
+TEST_F(DriftTest, ChangesOfTheNormBelowHalfOfTheBoundAreNoEvidence) {
+  EXPECT_EQ(CompareLayer(0.045F, 0.05F, 1.02F).verdict(), v1::PASS);
+}
+
+TEST_F(DriftTest, LargerChangesOfTheNormAreNoDrift) {
+  EXPECT_EQ(CompareLayer(0.045F, 0.05F, 1.035F).verdict(), v1::FAIL);
+}
+
+// A norm adds the small channels to much larger ones, which hide their error.
+TEST_F(DriftTest, ErrorsThatLargeChannelsHideCount) {
+  Floats32 golden;
+  Floats32 target;
+  Floats32 output;
+  Floats32 other;
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (int i = 0; i < 4096; ++i) {
+    const float noise = 0.045F * normal(random);
+    output.push_back(normal(random));
+    other.push_back(output.back() + noise + 0.04F * normal(random));
+    const bool is_large = i % 64 == 0;
+    golden.push_back(is_large ? 1000 : output.back());
+    target.push_back(is_large ? 1000 : output.back() + noise);
+  }
+  RecordNoisy("root", 1, 0, 1, Io::kInput);
+  for (const bool is_input : {true, false}) {
+    RecordedTensor a = Bfloats("norm", is_input ? golden : output);
+    RecordedTensor b = Bfloats("norm", is_input ? target : other);
+    a.shape = b.shape = {64, 64};
+    Record(a, b, is_input ? Io::kInput : Io::kOutput);
+  }
+  const v1::ComparisonRow row = Compare();
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_THAT(row.reason(), HasSubstr("accumulated error 0.059: computed "
+                                      "from tensors with errors up to 0.044"));
+}
+
+// The gradient of a weight is the product of a gradient and an input, `rows`
+// by 64 each. Both have errors of `error`.
+class WeightGradientTest : public DriftTest {
+ protected:
+  v1::ComparisonRow CompareGradient(double error, double fault = 0) {
+    constexpr int kRows = 128;
+    constexpr int kWidth = 64;
+    std::mt19937 random(5);
+    std::normal_distribution<double> normal;
+    // By side: target or not.
+    std::vector<double> x[2];
+    std::vector<double> g[2];
+    for (int i = 0; i < kRows * kWidth; ++i) {
+      for (auto* const of : {x, g}) {
+        of[0].push_back(normal(random));
+        of[1].push_back(of[0].back() + error * normal(random));
+      }
+    }
+    std::vector<RecordedTensor> tensors[2];
+    for (const int side : {0, 1}) {
+      Floats32 product;
+      for (int k = 0; k < kWidth * kWidth; ++k) {
+        double sum = side * fault * std::sqrt(kRows) * normal(random);
+        for (int i = 0; i < kRows; ++i) {
+          sum += g[side][i * kWidth + k / kWidth] *
+                 x[side][i * kWidth + k % kWidth];
+        }
+        product.push_back(static_cast<float>(sum));
+      }
+      for (const auto& of : {x[side], g[side]}) {
+        tensors[side].push_back(
+            Bfloats("layer", Floats32(of.begin(), of.end())));
+        tensors[side].back().shape = {kRows, kWidth};
+      }
+      tensors[side].push_back(Bfloats("layer", product));
+      tensors[side].back().shape = {kWidth, kWidth};
+    }
+    RecordNoisy("root", 1, 0, 1, Io::kInput);
+    const Io ios[] = {Io::kInput, Io::kGradOutput, Io::kGradWeight};
+    for (size_t i = 0; i < 3; ++i) {
+      Record(tensors[0][i], tensors[1][i], ios[i]);
+    }
+    return Compare();
+  }
+};
+
+TEST_F(WeightGradientTest, MayHaveTheErrorsOfBothFactors) {
+  const v1::ComparisonRow row = CompareGradient(0.04);
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_THAT(row.reason(), HasSubstr("accumulated error 0.057"));
+}
+
+TEST_F(WeightGradientTest, MoreThanTheseErrorsFails) {
+  EXPECT_EQ(CompareGradient(0.03, 0.075).verdict(), v1::FAIL);
+}
+
 // A factor of 1 selects the elements with errors, and a factor of 0 the others.
 class FactorTest : public DriftTest {
  protected:

@@ -384,6 +384,26 @@ TEST_P(MakersTest, CodeMayKeepWhatFollowsFromAFlipForLaterTokens) {
   EXPECT_THAT(OpsOf(comparison), ElementsAre("OP n.op"));
 }
 
+TEST_P(MakersTest, ResultThatFollowsFromAFlipDoesSoAtLaterTokens) {
+  RecordRouter(golden_, {1, 1.000001F, 0}, 1);
+  RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    run.Record(Tensor({"m", 8, 0.5F}, is_target));
+    for (const Step& step :
+         std::vector<Step>{{">other", 9, 0.5F}, {">clone", 8, 0.5F}}) {
+      RecordedTensor tensor = Tensor(step, is_target);
+      tensor.token = 1;
+      run.Record(tensor);
+    }
+  }
+  Compare();
+  EXPECT_EQ(rows_[6].verdict(), v1::FAIL);
+  EXPECT_EQ(rows_[7].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows_[7].reason(),
+              HasSubstr("scores do, topk output/0 at an earlier token: nl2"));
+}
+
 TEST_P(MakersTest, CodeThatAFlipHasNotReachedKeepsNothingOfIt) {
   RecordRouter(golden_, {1, 1.000001F, 0}, 1);
   RecordRouter(target_, {1.000002F, 1.000001F, 0}, 0);
@@ -617,19 +637,22 @@ TEST_P(MakersTest, ExpertsOfOneRunFollowFromNearScores) {
       run.Record(
           Of("block.gate", Io::kOutput, "0", {1, 2}, {1 + noise, 1 + gap / 2}));
       run.Record(Of(expert, Io::kInput, "0", {1, 3}, row));
+      // The functions of both experts have the same number.
+      const float weight = is_target ? 3 : 4;
+      run.Record(Of("Functional.linear", Io::kInput, "1", {1, 1}, {weight}));
       run.Record(Of(expert + ".w", Io::kOutput, "0", {1, 2}, {7, 8}));
       run.Record(Of(expert, Io::kOutput, "0", {1, 3}, {1, 2, 3}));
       const float result = is_target ? 9 : 2;
       run.Record(Of("block", Io::kOutput, "0", {1, 3}, {1, result, 3}));
     }
     const v1::Comparison comparison = Compare();
-    ASSERT_EQ(rows_.size(), 10u);
+    ASSERT_EQ(rows_.size(), 11u);
     if (gap > 0.1F) {
       EXPECT_EQ(comparison.unmatched_count(), 6);
-      EXPECT_EQ(comparison.fail_count(), 1);
+      EXPECT_EQ(comparison.fail_count(), 2);
       continue;
     }
-    EXPECT_EQ(comparison.not_compared_count(), 7);
+    EXPECT_EQ(comparison.not_compared_count(), 8);
     EXPECT_EQ(comparison.allowed_unmatched_count(), 0);
     EXPECT_TRUE(comparison.makers().empty());
     for (const v1::ComparisonRow& row : rows_) {
