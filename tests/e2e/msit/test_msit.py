@@ -180,6 +180,8 @@ CASES = [
     torch.linspace(0, 1, 2001, dtype=torch.float64),
     torch.zeros(3),
     torch.arange(120, dtype=torch.float32),
+    # The last line has no room for the type.
+    torch.full((2, 3, 7), 65535, dtype=torch.uint16),
 ]
 
 
