@@ -106,4 +106,7 @@ class Retries {
   std::chrono::milliseconds pause_{};
 };
 
+// A StopCheck for requests that nothing interrupts.
+inline absl::Status NeverStop() { return absl::OkStatus(); }
+
 }  // namespace msitd::peers

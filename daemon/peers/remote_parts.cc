@@ -33,8 +33,6 @@ absl::StatusCode CodeOf(const v1::ReadPartsResponse::Part& part) {
   return absl::StatusCode::kDataLoss;
 }
 
-absl::Status NeverStop() { return absl::OkStatus(); }
-
 void ToAddress(const storage::PartInfo& part, v1::PartAddress& out) {
   out.set_file(part.place.file);
   out.set_offset(part.place.offset);

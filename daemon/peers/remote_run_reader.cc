@@ -33,8 +33,6 @@ using Api = v1::RunReaderService::StubInterface::async_interface;
 
 constexpr size_t kRunIdBytesMax = 128;
 
-absl::Status NeverStop() { return absl::OkStatus(); }
-
 class RemoteRunReader final : public storage::RunReader {
  public:
   RemoteRunReader(std::shared_ptr<Peer> peer, std::string_view name)

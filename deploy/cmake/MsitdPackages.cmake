@@ -58,6 +58,8 @@ set(CPACK_DEBIAN_COMPAT_DESCRIPTION "msitd under the name of another tool
 The command msit accepts the commands of the toolkit of that name, and runs
 them with msitctl and msitd.")
 set(CPACK_DEBIAN_COMPAT_PACKAGE_SECTION science)
+# For msit llm analyze and bcanalyze.
+set(CPACK_DEBIAN_COMPAT_PACKAGE_SUGGESTS python3-pandas)
 
 foreach(component daemon ctl lib dev compat)
   string(TOUPPER ${component} upper)

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import torch
@@ -10,6 +11,10 @@ import torch
 from daemon import BIN_DIR
 
 EPS = 2.0**-23
+
+# The environment in which msit runs the interpreter of these tests, which has torch
+# and pandas.
+PYTHON = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 LINE = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - \d+ - (\w+) - ([A-Z]+) - (.*)"

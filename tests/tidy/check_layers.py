@@ -536,6 +536,7 @@ MODULES: dict[str, Module] = {
     "client/msit": Module(
         (
             *PROTOS,
+            "protos/compute/number",
             *ASK_BASE,
             "client/ask/report",
             "client/ask/plugin",

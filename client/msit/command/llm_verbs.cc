@@ -20,25 +20,22 @@ namespace msitd::msit_command {
 namespace {
 
 void AddAnalyze(VerbTable& table, CLI::App& llm) {
-  struct Options {
-    std::string golden;
-    std::string test;
+  const auto options = std::make_shared<BadCaseOptions>();
+  const auto add = [&](const std::string& name,
+                       const std::string& summary) -> CLI::App& {
+    return table.AddLauncher(
+        llm, name, summary, kLlmLogger, [options, name, &table](Logger&) {
+          return FindBadCases(name, *options, table.log_level());
+        });
   };
-  const auto options = std::make_shared<Options>();
-  CLI::App& by_query = table.AddVerb(
-      llm, "analyze", "Compare two evaluations by their queries", kLlmLogger,
-      [options](Logger& log) {
-        return AnalyzeQueries(options->golden, options->test, log);
-      });
   const std::string golden = "CSV of the golden evaluation";
   const std::string other = "CSV of the evaluation to compare with it";
+  CLI::App& by_query =
+      add("analyze", "Compare two evaluations by their queries; needs pandas");
   table.AddFlag(by_query, "--golden", "-g", golden, options->golden);
   table.AddFlag(by_query, "--test", "-t", other, options->test);
   CLI::App& by_key =
-      table.AddVerb(llm, "bcanalyze", "Compare two evaluations by their keys",
-                    kLlmLogger, [options](Logger& log) {
-                      return AnalyzeKeys(options->golden, options->test, log);
-                    });
+      add("bcanalyze", "Compare two evaluations by their keys; needs pandas");
   table.AddFlag(by_key, "--golden-path", "-gp", golden, options->golden);
   table.AddFlag(by_key, "--my-path", "-mp", other, options->test);
 }

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "client/foreign/formats/stored_tensor.h"
+#include "protos/base/rounding.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -21,22 +23,9 @@ namespace {
 // Elements that are held as numbers at a time.
 constexpr int64_t kBlock = 1 << 16;
 
-bool IsTaken(DType dtype) {
-  switch (dtype) {
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-    case DType::kUint8:
-    case DType::kFloat16:
-    case DType::kBfloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr DType kTaken[] = {DType::kInt8,     DType::kInt16,   DType::kInt32,
+                            DType::kInt64,    DType::kUint8,   DType::kFloat16,
+                            DType::kBfloat16, DType::kFloat32, DType::kFloat64};
 
 // Returns the type in which torch computes with two tensors that have
 // dimensions.
@@ -64,24 +53,20 @@ DType Promoted(DType a, bool a_has_dims, DType b, bool b_has_dims) {
 }
 
 uint16_t HalfOf(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const float magnitude = std::abs(value);
-  if (std::isnan(value)) return sign | 0x7e00;
-  // Halfway between the largest number and the next one rounds up.
-  if (magnitude >= 65520.0F) return sign | 0x7c00;
-  const int exponent = std::max(std::ilogb(magnitude), -14);
-  // In units of the last place; nearbyint rounds ties to even.
-  const auto units =
-      static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
-  // A number that is not subnormal has 1024 units or more.
-  return static_cast<uint16_t>(sign | (((exponent + 14) << 10) + units));
+  const auto sign =
+      static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16 & 0x8000);
+  const double size = std::fabs(RoundTo(DType::kFloat16, value));
+  if (std::isnan(size)) return sign | 0x7e00;
+  if (std::isinf(size)) return sign | 0x7c00;
+  // The bits of a half are those of the float that is smaller by 2^112.
+  const auto bits =
+      std::bit_cast<uint32_t>(static_cast<float>(size * 0x1p-112));
+  return static_cast<uint16_t>(sign | bits >> 13);
 }
 
 uint16_t BfloatOf(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  const auto rounded = static_cast<float>(RoundTo(DType::kBfloat16, value));
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(rounded) >> 16);
 }
 
 template <typename Stored>
@@ -192,7 +177,8 @@ template <typename Operation>
 absl::StatusOr<Tensor> Combine(const Tensor& a, const Tensor& b,
                                Operation operation) {
   for (const Tensor* side : {&a, &b}) {
-    if (!IsTaken(side->dtype)) {
+    if (std::find(std::begin(kTaken), std::end(kTaken), side->dtype) ==
+        std::end(kTaken)) {
       return MakeStatus(absl::StatusCode::kUnimplemented,
                         "no dequantization of {} elements",
                         DTypeName(side->dtype));

@@ -3,13 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <span>
 
 #include "client/foreign/formats/tensor_file.h"
 #include "protos/base/shape.h"
+#include "protos/compute/number/element.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit_command {
@@ -21,41 +20,6 @@ absl::StatusOr<Tensor> ReadOne(formats::TensorFile& file) {
                       "it has {} tensors, not one", file.tensor_count());
   }
   return ReadTensorAt(file, 0);
-}
-
-float FromHalf(uint16_t bits) {
-  const int exponent = bits >> 10 & 0x1f;
-  const int fraction = bits & 0x3ff;
-  float value = 0;
-  if (exponent == 0x1f) {
-    value = fraction == 0 ? INFINITY : NAN;
-  } else if (exponent == 0) {
-    value = std::ldexp(static_cast<float>(fraction), -24);
-  } else {
-    value = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  }
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-float FromBfloat(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
-template <typename Stored, typename Function>
-std::vector<double> Convert(std::span<const std::byte> bytes,
-                            Function convert) {
-  std::vector<double> out(bytes.size() / sizeof(Stored));
-  for (size_t i = 0; i < out.size(); ++i) {
-    Stored element;
-    std::memcpy(&element, bytes.data() + i * sizeof(Stored), sizeof(Stored));
-    out[i] = static_cast<double>(convert(element));
-  }
-  return out;
-}
-
-template <typename Stored>
-std::vector<double> Convert(std::span<const std::byte> bytes) {
-  return Convert<Stored>(bytes, [](Stored element) { return element; });
 }
 
 }  // namespace
@@ -171,37 +135,14 @@ absl::StatusOr<std::vector<double>> NumbersOf(const Tensor& tensor) {
 
 absl::StatusOr<std::vector<double>> NumbersOf(
     DType dtype, std::span<const std::byte> bytes) {
-  switch (dtype) {
-    case DType::kBool:
-      return Convert<uint8_t>(bytes, [](uint8_t x) { return x != 0; });
-    case DType::kUint8:
-      return Convert<uint8_t>(bytes);
-    case DType::kInt8:
-      return Convert<int8_t>(bytes);
-    case DType::kInt16:
-      return Convert<int16_t>(bytes);
-    case DType::kUint16:
-      return Convert<uint16_t>(bytes);
-    case DType::kInt32:
-      return Convert<int32_t>(bytes);
-    case DType::kUint32:
-      return Convert<uint32_t>(bytes);
-    case DType::kInt64:
-      return Convert<int64_t>(bytes);
-    case DType::kUint64:
-      return Convert<uint64_t>(bytes);
-    case DType::kFloat16:
-      return Convert<uint16_t>(bytes, FromHalf);
-    case DType::kBfloat16:
-      return Convert<uint16_t>(bytes, FromBfloat);
-    case DType::kFloat32:
-      return Convert<float>(bytes);
-    case DType::kFloat64:
-      return Convert<double>(bytes);
-    default:
-      return MakeStatus(absl::StatusCode::kUnimplemented,
-                        "no statistics of {} elements", DTypeName(dtype));
+  // The others have larger numbers.
+  if (!IsValid(dtype) || dtype > DType::kFloat64) {
+    return MakeStatus(absl::StatusCode::kUnimplemented,
+                      "no statistics of {} elements", DTypeName(dtype));
   }
+  std::vector<double> out(bytes.size() / ElementBytes(dtype));
+  compute::ToDouble(dtype, bytes.data(), out.size(), out.data());
+  return out;
 }
 
 std::string SizeText(const std::vector<int64_t>& shape) {

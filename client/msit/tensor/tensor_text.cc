@@ -207,7 +207,8 @@ std::string TensorText(const Tensor& tensor,
   if (!has_default_type) {
     suffixes.push_back(fmt::format("dtype=torch.{}", DTypeName(tensor.dtype)));
   }
-  size_t line_width = out.size() - out.rfind('\n') - 1;
+  // Like torch, counts two characters more than the line has.
+  size_t line_width = out.size() - out.rfind('\n') + 1;
   for (const std::string& suffix : suffixes) {
     if (line_width + suffix.size() + 2 > kLineWidth) {
       out += ",\n" + std::string(kPrefix.size(), ' ') + suffix;

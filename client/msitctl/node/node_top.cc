@@ -22,7 +22,7 @@ namespace msitd::msitctl {
 namespace {
 
 // Streams that are requested. The busiest ones are shown.
-constexpr int64_t kStreamsMax = 10'000;
+constexpr int64_t kFetchedStreamsMax = 10'000;
 // Rows if the number of lines of the terminal is not known.
 constexpr size_t kRowsShown = 40;
 // Lines above the rows.
@@ -43,7 +43,7 @@ ask::Outcome TakeLook(Invocation& invocation, Look& look) {
   v1::ListStreamsResponse page;
   return ask::ForEachRow(
       invocation, &Stub::ListStreams, v1::ListStreamsRequest(), "streams",
-      kStreamsMax,
+      kFetchedStreamsMax,
       [&](const auto& row) {
         look.streams.push_back(static_cast<const v1::Stream&>(row));
       },

@@ -18,8 +18,8 @@
 namespace msitd::msitctl {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstPoll(10);
-constexpr std::chrono::milliseconds kSlowestPoll(500);
+constexpr std::chrono::milliseconds kFirstJobPoll(10);
+constexpr std::chrono::milliseconds kSlowestJobPoll(500);
 
 using Stub = v1::ArchiveService::Stub;
 
@@ -107,7 +107,7 @@ ask::Outcome Await(Invocation& invocation, v1::ArchiveJob& job) {
                          invocation.options().terminal.stderr_width);
   v1::GetArchiveJobRequest request;
   request.set_id(job.id());
-  auto wait = kFirstPoll;
+  auto wait = kFirstJobPoll;
   while (!IsOver(job)) {
     progress.Show(ProgressText(job), static_cast<double>(job.record_count()),
                   static_cast<double>(job.record_total()));
@@ -115,7 +115,7 @@ ask::Outcome Await(Invocation& invocation, v1::ArchiveJob& job) {
       progress.Clear();
       return TellItGoesOn(ask::Interrupted(), job);
     }
-    wait = std::min(2 * wait, kSlowestPoll);
+    wait = std::min(2 * wait, kSlowestJobPoll);
     const ask::Outcome outcome =
         invocation.Ask(&Stub::GetArchiveJob, request, job);
     if (!outcome.ok()) return TellItGoesOn(outcome, job);

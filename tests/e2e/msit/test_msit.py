@@ -1,7 +1,6 @@
 """The command msit, which is the real binary under another name."""
 
 import ast
-import csv
 import os
 import re
 from pathlib import Path
@@ -9,99 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from msit_command import LINE, log_of, metrics_of, msit, only_file
-
-GOLDEN = """queries,input_token_ids,output_token_ids,passed
-"What, now?","[1, 2]",[3],True
-same,[1],[4],True
-alone,[1],[4],False
-empty,[1],,True
-"""
-TEST = """queries,input_token_ids,output_token_ids,pass
-"What, now?",[1],[5],False
-same,[1],[4],true
-"""
-
-
-def write_pair(folder: Path, golden: str, test: str) -> None:
-    (folder / "g.csv").write_text(golden)
-    (folder / "t.csv").write_text(test)
-
-
-def test_analyze_writes_what_differs(tmp_path: Path) -> None:
-    write_pair(tmp_path, GOLDEN, TEST)
-    done = msit(tmp_path, "llm", "analyze", "-g", "g.csv", "-t", "t.csv")
-    path = only_file(tmp_path / "msit_bad_case/analyzer")
-    assert re.fullmatch(r"\d{14}\.csv", path.name)
-    assert path.read_text() == (
-        "queries,input_token_ids_golden,input_token_ids_test,"
-        "output_token_ids_golden,output_token_ids_test,"
-        "passed_golden,passed_test\n"
-        '"What, now?","[1, 2]",[1],[3],[5],True,False\n'
-    )
-    log = log_of(done.stderr)
-    assert {name for name, _, _ in log} == {"msit_llm_logger"}
-    stored = f"the result is stored at 'msit_bad_case/analyzer/{path.name}'"
-    assert log[-2][1] == "INFO" and log[-2][2].endswith(stored)
-    unmatched = "There are '1' quer(ies) not matched, below is a partial display of "
-    assert log[-1][1] == "WARNING" and log[-1][2].startswith(unmatched)
-    assert log[-1][2].endswith(":__ '2    alone'")
-
-
-def test_analyze_twice_in_a_second_keeps_both_files(tmp_path: Path) -> None:
-    write_pair(tmp_path, GOLDEN, TEST)
-    for _ in range(3):
-        msit(tmp_path, "llm", "analyze", "-g", "g.csv", "-t", "t.csv")
-    assert len(list((tmp_path / "msit_bad_case/analyzer").iterdir())) == 3
-
-
-def test_bcanalyze_joins_by_key_in_any_spelling(tmp_path: Path) -> None:
-    write_pair(
-        tmp_path,
-        "key,passed\n1,Correct\n2,Wrong\n3,Correct\n4,Correct\n",
-        "key,passed,x\n4,Wrong,1\n3,TRUE,1\n2,false,1\n1,False,1\n1,Correct,1\n",
-    )
-    msit(tmp_path, "llm", "bcanalyze", "-gp", "g.csv", "--my", "t.csv")
-    path = only_file(tmp_path / "msit_bad_case/analyzer")
-    assert re.fullmatch(r"msit_bad_case_result_\d{14}\.csv", path.name)
-    with path.open(newline="") as file:
-        assert list(csv.reader(file)) == [
-            ["key", "passed_golden", "passed_test"],
-            ["1", "true", "false"],
-            ["4", "true", "false"],
-        ]
-
-
-def test_nothing_is_written_without_a_difference(tmp_path: Path) -> None:
-    write_pair(tmp_path, "key,passed\na,True\n", "key,passed\na,correct\n")
-    done = msit(tmp_path, "llm", "bcanalyze", "-gp", "g.csv", "-mp", "t.csv")
-    assert log_of(done.stderr)[-1][1] == "WARNING"
-    assert not (tmp_path / "msit_bad_case").exists()
-
-
-def test_files_are_not_for_others(tmp_path: Path) -> None:
-    write_pair(tmp_path, GOLDEN, TEST)
-    msit(tmp_path, "llm", "analyze", "-g", "g.csv", "-t", "t.csv")
-    folder = tmp_path / "msit_bad_case"
-    assert folder.stat().st_mode & 0o777 == 0o750
-    assert (folder / "analyzer").stat().st_mode & 0o777 == 0o700
-    assert only_file(folder / "analyzer").stat().st_mode & 0o777 == 0o640
-
-
-@pytest.mark.parametrize(
-    ("golden", "said"),
-    [
-        ("queries,passed\na,True\n", "Unmatched csv columns"),
-        ("", "it has no header"),
-        (GOLDEN + '"', "is not closed"),
-    ],
-)
-def test_an_error_is_one_line(tmp_path: Path, golden: str, said: str) -> None:
-    write_pair(tmp_path, golden, TEST)
-    words = ("llm", "analyze", "-g", "g.csv", "-t", "t.csv", "-l", "critical")
-    done = msit(tmp_path, *words, expect=1)
-    assert done.stderr.startswith("msit: g.csv: ") and said in done.stderr
-    assert done.stderr.count("\n") == 1
+from msit_command import LINE, log_of, metrics_of, msit
 
 
 def test_a_wrong_command_line_is_two(tmp_path: Path) -> None:
@@ -180,6 +87,8 @@ CASES = [
     torch.linspace(0, 1, 2001, dtype=torch.float64),
     torch.zeros(3),
     torch.arange(120, dtype=torch.float32),
+    # The last line has no room for the type.
+    torch.full((2, 3, 7), 65535, dtype=torch.uint16),
 ]
 
 

@@ -12,10 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torchair_dump
-from msit_command import log_of, msit, only_file
-
-# The interpreter of these tests has torch.
-PYTHON = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+from msit_command import PYTHON, log_of, msit, only_file
 
 FUNCTIONS = """
 import torch
