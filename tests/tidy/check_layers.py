@@ -530,8 +530,17 @@ MODULES: dict[str, Module] = {
         ),
         COMMON,
     ),
+    # Values are parsed as an export parses them.
     "client/foreign/report": Module(
-        (*PROTOS, *ASK_BASE, "client/ask/report"), (*COMMON, *RPC, "json")
+        (
+            *PROTOS,
+            *ASK_BASE,
+            "client/ask/report",
+            "client/foreign/trees/json/python_text.h",
+            "client/foreign/write/writer/crc32.h",
+            "client/foreign/write/writer/python_literal.h",
+        ),
+        (*COMMON, *RPC, "json"),
     ),
     "client/msit": Module(
         (

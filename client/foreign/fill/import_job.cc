@@ -12,6 +12,8 @@
 #include "client/foreign/fill/scalar_text.h"
 #include "client/foreign/fill/tensor_record.h"
 #include "client/foreign/formats/byte_source.h"
+#include "client/foreign/formats/tensor_file.h"
+#include "client/foreign/trees/json/numbers.h"
 #include "protos/base/attachment_limits.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
@@ -248,6 +250,7 @@ absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
   }
   if (problem.ok()) problem = feed_.Open(entry);
   if (problem.ok()) {
+    if (entry.tensor.empty()) CountObjects(entry.file);
     MSITD_RETURN_IF_ERROR(SendTensors(entry, in_ledger, problem));
   }
   if (!problem.ok()) {
@@ -260,6 +263,16 @@ absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
   const bool may_come_again = !problem.ok() && ImportProblems::MayPass(problem);
   if (!may_come_again) Remember(in_ledger);
   return absl::OkStatus();
+}
+
+void ImportJob::CountObjects(const std::string& file) {
+  const formats::Attributes& attributes = feed_.attributes();
+  const auto count = attributes.find(formats::kObjectsAttribute);
+  const auto first = attributes.find(formats::kFirstObjectsAttribute);
+  if (count == attributes.end() || first == attributes.end()) return;
+  counts_.object_count += trees::ParseNumber(count->second).value_or(0);
+  if (first_objects_.size() == kObjectFilesMax) return;
+  first_objects_.push_back(file + ": " + first->second);
 }
 
 bool ImportJob::IsNextFile(const trees::TreeEntry& entry) {

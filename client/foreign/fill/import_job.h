@@ -77,6 +77,9 @@ struct ImportCounts {
   // ImportOptions::deriver has no result.
   int64_t unkept_count = 0;
   int64_t underived_count = 0;
+  // Objects in files of tensors that are neither tensors nor plain values, such
+  // as numbers of NumPy. They are not imported.
+  int64_t object_count = 0;
 };
 
 // Records that were sent but are not in the run as they were sent: its capture
@@ -125,6 +128,9 @@ class ImportJob {
   // The interval at which the ledger is saved while records are sent.
   static constexpr std::chrono::milliseconds kSaveInterval{2000};
 
+  // Files whose objects are named.
+  static constexpr size_t kObjectFilesMax = 16;
+
   // Streams that are kept open. Streams of further ranks are opened each time.
   static constexpr size_t kKeptStreamsMax = 16;
 
@@ -157,6 +163,11 @@ class ImportJob {
 
   const ImportCounts& counts() const { return counts_; }
   const ImportProblems& problems() const { return problems_; }
+  // The first objects of ImportCounts::object_count, by file, such as
+  // `a.pt: loss (a NumPy number)`.
+  const std::vector<std::string>& first_objects() const {
+    return first_objects_;
+  }
   // Includes the conflicts between files of this import.
   const DoubledRecords& doubled() const { return doubled_; }
 
@@ -240,6 +251,8 @@ class ImportJob {
   void SalvageRank(bool waits);
   void EndClient();
 
+  // Counts the objects of the open file.
+  void CountObjects(const std::string& file);
   void TakeProblems(trees::Tree& tree);
   std::string Below(const std::string& file) const;
 
@@ -248,6 +261,7 @@ class ImportJob {
   ImportLedger& ledger_;
   ImportCounts counts_;
   ImportProblems problems_;
+  std::vector<std::string> first_objects_;
   DoubledRecords doubled_;
   FileFeed feed_;
   std::string counted_file_;  // The file of the previous entry.

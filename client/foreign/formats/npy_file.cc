@@ -172,8 +172,9 @@ absl::StatusOr<ElementType> NumpyTypeOf(std::string_view descr,
     type.dtype = *options.void1;
     return type;
   }
-  if (descr == "V2" && options.void2.has_value()) {
-    type.dtype = *options.void2;
+  // The only type of ml_dtypes with two bytes is bfloat16.
+  if (descr == "V2" && order != '>') {
+    type.dtype = options.void2.value_or(DType::kBfloat16);
     return type;
   }
   switch (descr.empty() ? '\0' : descr.front()) {
@@ -202,6 +203,7 @@ absl::StatusOr<ElementType> NumpyTypeOf(std::string_view descr,
         DType::kComplex128}) {
     if (InfoOf(dtype).numpy == descr) type.dtype = dtype;
   }
+  if (descr == "bfloat16") type.dtype = DType::kBfloat16;
   if (!IsValid(type.dtype)) {
     return MakeStatus(absl::StatusCode::kUnimplemented,
                       "msitd does not support elements of the NumPy type {}",

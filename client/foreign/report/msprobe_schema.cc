@@ -11,10 +11,13 @@
 
 #include "client/ask/report/schema/row_fields.h"
 #include "client/ask/text/ignored_reason.h"
+#include "client/ask/text/maker_text.h"
 #include "client/foreign/report/foreign_schemas.h"
+#include "client/foreign/report/msprobe_leaf_name.h"
+#include "client/foreign/report/msprobe_side.h"
 #include "client/foreign/report/msprobe_statistics.h"
+#include "client/foreign/report/msprobe_value.h"
 #include "client/foreign/report/msprobe_verdict.h"
-#include "protos/base/dtype.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/shape.h"
 #include "protos/base/tensor_key.h"
@@ -91,78 +94,6 @@ ask::Cells Repeated(std::string_view text) {
   return ask::Cells(kMetricColumns, Text(text));
 }
 
-// The components of the name of a leaf, in msprobe's grammar.
-struct LeafName {
-  std::string entry;  // `Functional.linear.0.forward`
-  std::string leaf;   // `Functional.linear.0.forward.input.0`
-  int part = 0;       // The order within its entry.
-};
-
-// Returns the key of a side. A key that the name does not provide is that of
-// the row.
-TensorKey KeyOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
-  TensorKey key;
-  key.token = row.token();
-  key.rank = row.rank();
-  key.op = row.op();
-  key.call = row.call();
-  key.io = static_cast<Io>(row.io());
-  key.index = row.index();
-  if (auto own = ParseTensorName(side.name())) key = *std::move(own);
-  return key;
-}
-
-LeafName NameOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
-  const TensorKey key = KeyOf(row, side);
-  const Io io = key.io;
-  std::string_view side_name = "parameters";
-  int part = 1;
-  if (io == Io::kInput || io == Io::kGradOutput) {
-    side_name = "input";
-    part = 0;
-  } else if (io == Io::kOutput || io == Io::kGradInput) {
-    side_name = "output";
-    part = 2;
-  }
-  const bool is_module =
-      key.op.starts_with("Module.") || key.op.starts_with("Cell.");
-  LeafName out;
-  out.part = part;
-  if (io == Io::kGradWeight) {
-    // The row is an entry of its own.
-    out.entry =
-        is_module
-            ? fmt::format("{}.parameters_grad.{}", key.op, key.call)
-            : fmt::format("{}.{}.backward.parameters_grad", key.op, key.call);
-    out.leaf = fmt::format("{}.{}", out.entry, key.index);
-    return out;
-  }
-  const bool is_backward = io == Io::kGradInput || io == Io::kGradOutput;
-  const std::string_view direction = is_backward ? "backward" : "forward";
-  out.entry = is_module ? fmt::format("{}.{}.{}", key.op, direction, key.call)
-                        : fmt::format("{}.{}.{}", key.op, key.call, direction);
-  out.leaf = fmt::format("{}.{}.{}", out.entry, side_name, key.index);
-  return out;
-}
-
-bool IsOfFloatGroup(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBfloat16 ||
-         dtype == DType::kFloat32 || dtype == DType::kFloat64;
-}
-
-// Other types have no counterpart in msprobe.
-bool IsMatched(const v1::ComparisonRow& row) {
-  if (!row.has_golden()) return false;
-  const auto t = static_cast<DType>(row.target().dtype());
-  const auto g = static_cast<DType>(row.golden().dtype());
-  return t == g || (IsOfFloatGroup(t) && IsOfFloatGroup(g));
-}
-
-bool HasStatistics(const v1::ComparisonRow& row) {
-  return row.target().kind() == v1::RECORD_KIND_STATISTICS ||
-         row.golden().kind() == v1::RECORD_KIND_STATISTICS;
-}
-
 bool IsNumberOrTruth(const MsprobeStatistic& one) {
   return (one.kind != MsprobeStatistic::Kind::kAbsent &&
           one.kind != MsprobeStatistic::Kind::kOther) ||
@@ -184,6 +115,14 @@ bool AreComparable(const MsprobeStatistics& target,
   return has_pair;
 }
 
+// Returns true if checksums prove that statistics are not those of equal bytes.
+bool ChecksumsDiffer(const v1::ComparisonRow& row, const MsprobeRow& judged) {
+  return !IsTensor(row.target()) && !IsTensor(row.golden()) &&
+         !judged.has_two_kinds_of_hash && !judged.target_hash.empty() &&
+         !judged.golden_hash.empty() &&
+         judged.target_hash != judged.golden_hash;
+}
+
 // Sets the reason why a row must not pass. Rows that the comparison cannot
 // judge are left to msprobe's rules if they have the values that the rules use.
 void SetDoubt(const v1::ComparisonRow& row, MsprobeMode mode,
@@ -194,9 +133,10 @@ void SetDoubt(const v1::ComparisonRow& row, MsprobeMode mode,
     judged.doubt = fmt::format("The comparison fails: {}", row.reason());
   } else if (row.verdict() != v1::PASS) {
     judged.doubt = fmt::format("It is not compared: {}", row.reason());
-    judged.rules_settle_doubt = mode == MsprobeMode::kMd5 ||
-                                (mode == MsprobeMode::kSummary &&
-                                 AreComparable(judged.target, judged.golden));
+    judged.rules_settle_doubt =
+        mode == MsprobeMode::kMd5 ||
+        (mode == MsprobeMode::kSummary && !ChecksumsDiffer(row, judged) &&
+         AreComparable(judged.target, judged.golden));
   }
 }
 
@@ -222,7 +162,9 @@ bool ShapesDiffer(const v1::ComparisonRow& row, bool squeezed) {
 struct WaitingRow {
   int part = 0;
   bool is_written = true;
-  ask::Cells names;  // Name, dtype and shape of both sides.
+  // Name, dtype, shape and requires_grad of both sides.
+  ask::Cells names;
+  std::string gradients_agree;
   ask::Cells metrics;
   std::string stack;  // The stack of the call.
   ask::Cells tail;    // The cells after the stack.
@@ -254,12 +196,17 @@ class MsprobeSchema final : public ask::TableSchema {
       MSITD_RETURN_IF_ERROR(WriteEntries(table));
       group_ = group;
     }
+    MsprobeSide target = SideOf(row, row.target());
+    if (target.is_empty_container) {
+      empty_ += IsWritten(row) ? 1 : 0;
+      return absl::OkStatus();
+    }
     const LeafName name = NameOf(row, row.target());
     Entry& entry = entries_[name.entry];
     // Rows that only the target has follow the others, out of their order.
     if (row.has_golden() || entry.rows.empty()) entry.last_place = row_count_;
     ++row_count_;
-    MSITD_ASSIGN_OR_RETURN(auto made, MakeRow(row, name));
+    MSITD_ASSIGN_OR_RETURN(auto made, MakeRow(row, name, std::move(target)));
     entry.rows.push_back(std::move(made));
     return absl::OkStatus();
   }
@@ -277,6 +224,25 @@ class MsprobeSchema final : public ask::TableSchema {
           "{} rows without a counterpart, or with a counterpart of a type that "
           "msprobe does not compare, count as passed, as in msprobe",
           unmatched_));
+    }
+    if (empty_ > 0) {
+      notes.push_back(fmt::format(
+          "{} rows of empty lists and dicts are left out, as msprobe does",
+          empty_));
+    }
+    const std::string left_out = ask::LeftOutText(comparison_);
+    if (!left_out.empty()) {
+      notes.push_back(fmt::format(
+          "the report lacks rows that msprobe has, which can also change the "
+          "results of others: the comparison does not contain {}",
+          left_out));
+    }
+    if (unknown_gradients_ > 0 && mode_ != MsprobeMode::kMd5) {
+      notes.push_back(
+          fmt::format("{} rows have requires_grad on one side only, which {}",
+                      unknown_gradients_,
+                      report_.is_compat ? "msprobe treats as a difference"
+                                        : "is not judged"));
     }
     if (ignored_ > 0) {
       notes.push_back(fmt::format(
@@ -349,7 +315,6 @@ class MsprobeSchema final : public ask::TableSchema {
     const auto add = [&cells](ask::Cells& more) {
       std::move(more.begin(), more.end(), std::back_inserter(cells));
     };
-    cells.insert(cells.end(), 2, Text(kAbsent));
     add(waiting.metrics);
     if (mode_ != MsprobeMode::kMd5) {
       for (const MsprobeStatistics* side : {&row.target, &row.golden}) {
@@ -358,7 +323,7 @@ class MsprobeSchema final : public ask::TableSchema {
         }
       }
     }
-    cells.push_back(Text(kAbsent));
+    cells.emplace_back(std::move(waiting.gradients_agree));
     cells.emplace_back(std::move(verdict.result));
     cells.emplace_back(std::move(verdict.messages));
     if (has_stacks()) cells.emplace_back(std::move(waiting.stack));
@@ -366,50 +331,103 @@ class MsprobeSchema final : public ask::TableSchema {
     return cells;
   }
 
-  absl::StatusOr<std::pair<WaitingRow, MsprobeRow>> MakeRow(
-      const v1::ComparisonRow& row, const LeafName& name) {
-    MsprobeRow judged;
-    judged.name = name.leaf;
-    judged.is_matched = IsMatched(row);
-    judged.is_ignored = IsIgnored(row);
-    judged.target = StatisticsOf(row.target());
-    MsprobeChecksum target_checksum = ChecksumOf(row.target());
-    if (judged.is_matched) {
-      judged.golden = StatisticsOf(row.golden());
-      MsprobeChecksum checksum = ChecksumOf(row.golden());
-      judged.has_two_kinds_of_hash = checksum.kind != target_checksum.kind;
-      judged.golden_hash = std::move(checksum.text);
-      judged.dtypes_differ = row.target().dtype() != row.golden().dtype();
-      judged.shapes_differ = ShapesDiffer(row, false);
+  MsprobeSide SideOf(const v1::ComparisonRow& row,
+                     const v1::ComparedTensor& side) const {
+    return MsprobeSideOf(side, KeyOf(row, side).index, report_.is_compat);
+  }
+
+  // Returns the values by which a row is judged, except for its statistics and
+  // metrics.
+  MsprobeRow JudgedOf(const v1::ComparisonRow& row, bool is_matched,
+                      const MsprobeSide& target,
+                      const MsprobeSide& golden) const {
+    MsprobeRow out;
+    out.is_matched = is_matched;
+    out.is_ignored = IsIgnored(row);
+    out.target_hash = target.checksum.text;
+    out.golden_hash = golden.checksum.text;
+    if (!is_matched) {
+      // None has no hash on either side, so msprobe passes it.
+      if (report_.is_compat && out.target_hash == kAbsent) {
+        out.golden_hash = kAbsent;
+      }
+      return out;
     }
-    judged.target_hash = std::move(target_checksum.text);
-    if (!report_.is_compat) SetDoubt(row, mode_, judged);
+    out.has_two_kinds_of_hash = golden.checksum.kind != target.checksum.kind;
+    out.dtypes_differ = target.dtype != golden.dtype;
+    out.shapes_differ = target.shape != golden.shape;
+    out.requires_grads_differ =
+        target.requires_grad != golden.requires_grad &&
+        (report_.is_compat ||
+         (target.has_requires_grad() && golden.has_requires_grad()));
+    out.scalars_differ =
+        target.IsScalar() && golden.IsScalar() &&
+        ValuesDiffer(target.statistics[0], golden.statistics[0]);
+    return out;
+  }
+
+  // Returns the cell `Requires_grad Consistent`.
+  std::string GradientsAgree(const MsprobeSide& target,
+                             const MsprobeSide& golden) const {
+    if (!report_.is_compat &&
+        (!target.has_requires_grad() || !golden.has_requires_grad())) {
+      return std::string(kAbsent);
+    }
+    return target.requires_grad == golden.requires_grad ? "True" : "False";
+  }
+
+  // Counts a row for the notes.
+  void Count(const WaitingRow& waiting, const MsprobeRow& judged,
+             const MsprobeSide& target, const MsprobeSide& golden) {
+    if (!waiting.is_written) return;
+    if (judged.is_ignored) {
+      ++ignored_;
+    } else if (!judged.is_matched && report_.is_compat) {
+      ++unmatched_;
+    }
+    if (judged.is_matched &&
+        target.has_requires_grad() != golden.has_requires_grad()) {
+      ++unknown_gradients_;
+    }
+  }
+
+  absl::StatusOr<std::pair<WaitingRow, MsprobeRow>> MakeRow(
+      const v1::ComparisonRow& row, const LeafName& name, MsprobeSide target) {
+    MsprobeSide golden;
+    golden.dtype = golden.shape = kAbsent;
+    bool is_matched = false;
+    if (row.has_golden()) {
+      MsprobeSide side = SideOf(row, row.golden());
+      is_matched = TypesMatch(target, side);
+      if (is_matched) golden = std::move(side);
+    }
+    MsprobeRow judged = JudgedOf(row, is_matched, target, golden);
+    judged.name = name.leaf;
     WaitingRow waiting;
     waiting.part = name.part;
     waiting.is_written = IsWritten(row);
-    if (waiting.is_written && judged.is_ignored) {
-      ++ignored_;
-    } else if (waiting.is_written && !judged.is_matched &&
-               judged.doubt.empty()) {
-      ++unmatched_;
-    }
+    Count(waiting, judged, target, golden);
+    waiting.names = {
+        name.leaf,
+        is_matched ? NameOf(row, row.golden()).leaf : std::string(kAbsent),
+        target.dtype,
+        golden.dtype,
+        target.shape,
+        golden.shape,
+        target.requires_grad,
+        golden.requires_grad};
+    waiting.gradients_agree = GradientsAgree(target, golden);
+    judged.target = std::move(target.statistics);
+    judged.golden = std::move(golden.statistics);
+    if (!report_.is_compat) SetDoubt(row, mode_, judged);
     MSITD_ASSIGN_OR_RETURN(waiting.metrics, MetricCells(row, judged));
-    const auto golden = [&judged](std::string text) {
-      return judged.is_matched ? ask::Cell(std::move(text)) : Text(kAbsent);
-    };
-    waiting.names = {name.leaf,
-                     golden(NameOf(row, row.golden()).leaf),
-                     ask::TorchDType(row.target()),
-                     golden(ask::TorchDType(row.golden())),
-                     ask::PythonShape(row.target()),
-                     golden(ask::PythonShape(row.golden()))};
     if (has_stacks()) {
       waiting.stack = report_.stacks->Find(KeyOf(row, row.target()));
     }
     if (mode_ == MsprobeMode::kAll) {
-      waiting.tail.emplace_back(fmt::format(
-          "[{}, {}]", PythonText(row.target().name()),
-          PythonText(judged.is_matched ? row.golden().name() : kAbsent)));
+      waiting.tail.emplace_back(
+          fmt::format("[{}, {}]", PythonText(row.target().name()),
+                      PythonText(is_matched ? row.golden().name() : kAbsent)));
     }
     ask::AddCustomCells(comparison_, row, ask::RealStyle::kMsprobe,
                         waiting.tail);
@@ -436,8 +454,9 @@ class MsprobeSchema final : public ask::TableSchema {
   absl::StatusOr<ask::Cells> TensorCells(const v1::ComparisonRow& row,
                                          MsprobeRow& judged) {
     const uint64_t elements = ElementCount(row.target().shape());
-    // The metrics of statistics are not those of elements.
-    if (!judged.is_matched || elements == 0 || HasStatistics(row)) {
+    // The metrics of statistics and values are not those of elements.
+    if (!judged.is_matched || elements == 0 || !IsTensor(row.target()) ||
+        !IsTensor(row.golden())) {
       return Repeated(kUnsupported);
     }
     if (ShapesDiffer(row, true)) return Repeated(kShapeUnmatched);
@@ -514,6 +533,8 @@ class MsprobeSchema final : public ask::TableSchema {
   int64_t left_out_ = 0;
   int64_t unmatched_ = 0;
   int64_t ignored_ = 0;
+  int64_t empty_ = 0;
+  int64_t unknown_gradients_ = 0;
   int64_t unsqueezed_ = 0;
 };
 

@@ -171,8 +171,10 @@ StatisticsDifference DifferenceOf(const MsprobeStatistic& target,
       ask::TextOf(target.cell) == ask::TextOf(golden.cell)) {
     return {int64_t{0}, int64_t{0}};
   }
-  if (either(Kind::kAbsent)) return {"N/A", "N/A"};
-  if (either(Kind::kOther)) return {"Diff", "Diff"};
+  const bool are_devices =
+      target.kind == Kind::kDevice && golden.kind == Kind::kDevice;
+  if (either(Kind::kAbsent) || are_devices) return {"N/A", "N/A"};
+  if (either(Kind::kOther) || either(Kind::kDevice)) return {"Diff", "Diff"};
   if (either(Kind::kNan)) return {"Nan", "Nan"};
   if (either(Kind::kInfinity)) {
     const bool is_positive =

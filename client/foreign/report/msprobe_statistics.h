@@ -13,7 +13,8 @@ namespace msitd::report {
 
 // A cell and its value.
 struct MsprobeStatistic {
-  enum class Kind { kNumber, kNan, kInfinity, kAbsent, kOther };
+  // kDevice is a text that names a kind of device.
+  enum class Kind { kNumber, kNan, kInfinity, kAbsent, kDevice, kOther };
 
   Kind kind = Kind::kAbsent;
   double number = 0;  // For kNumber and kInfinity.

@@ -65,6 +65,8 @@ class EntryJudge {
       const bool looks_at_inputs = !ignores_all_ && !ignores_inputs_;
       if (looks_at_inputs && mode_ == MsprobeMode::kAll) JudgeRatios();
       if (looks_at_inputs && mode_ == MsprobeMode::kSummary) JudgeJumps();
+      ForEachJudged([this](size_t i) { JudgeGradient(i); });
+      if (looks_at_inputs) ForEachJudged([this](size_t i) { JudgeScalar(i); });
       ForEachJudged([this](size_t i) { JudgeTypes(i); });
       if (looks_at_inputs && mode_ == MsprobeMode::kAll) JudgeCosines();
       if (looks_at_inputs && mode_ == MsprobeMode::kSummary) JudgeGrowth();
@@ -124,6 +126,18 @@ class EntryJudge {
     if (HasNonFiniteExtreme(rows_[i].target) &&
         !HasNonFiniteExtreme(rows_[i].golden)) {
       Note(i, kError, "There is nan/inf/-inf in NPU data.");
+    }
+  }
+
+  void JudgeGradient(size_t i) {
+    if (rows_[i].requires_grads_differ) {
+      Note(i, kError, "The values of requires_grad differ.");
+    }
+  }
+
+  void JudgeScalar(size_t i) {
+    if (rows_[i].scalars_differ && !IsMsprobeOutput(rows_[i])) {
+      Note(i, kError, "The scalars differ.");
     }
   }
 

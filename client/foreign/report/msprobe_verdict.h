@@ -23,6 +23,9 @@ struct MsprobeRow {
   bool is_ignored = false;
   bool dtypes_differ = false;
   bool shapes_differ = false;
+  bool requires_grads_differ = false;
+  // True for two values that are not tensors and differ.
+  bool scalars_differ = false;
   MsprobeStatistics target;
   MsprobeStatistics golden;
   // For kSummary: the relative difference of the norms.

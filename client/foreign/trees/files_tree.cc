@@ -2,11 +2,13 @@
 #include "client/foreign/trees/files_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,7 @@ class FilesTree final : public TreeBase {
   FilesTree(const TreeFolder& folder, const TreeOptions& options)
       : TreeBase(TreeKind::kFiles, folder),
         is_rank_said_(options.is_rank_said),
+        pattern_(options.name_pattern),
         is_part_(folder.is_part() || folder.is_single_file()) {
     set_has_known_order(options.is_in_order);
   }
@@ -59,15 +62,20 @@ class FilesTree final : public TreeBase {
           }
           return absl::OkStatus();
         }));
-    LeaveOutRanks();
+    if (!pattern_.has_value()) LeaveOutRanks();
     std::sort(files_.begin(), files_.end(), [](const File& a, const File& b) {
       if (a.place.rank != b.place.rank) return a.place.rank < b.place.rank;
       if (a.place.token != b.place.token) return a.place.token < b.place.token;
       if (a.place.op != b.place.op) {
         return names::EndsBefore(a.place.op, b.place.op);
       }
+      const auto key = [](const File& file) {
+        return std::tie(file.call, file.io, file.index);
+      };
+      if (key(a) != key(b)) return key(a) < key(b);
       return names::EndsBefore(a.path, b.path);
     });
+    if (pattern_.has_value()) MSITD_RETURN_IF_ERROR(CheckPlaces());
     std::set<int32_t> ranks;
     for (const File& file : files_) ranks.insert(file.place.rank);
     if (ranks.empty()) ranks.insert(0);
@@ -86,6 +94,10 @@ class FilesTree final : public TreeBase {
   struct File {
     std::string path;  // Relative to the tree.
     FilePlace place;
+    // Unspecified without a pattern for names.
+    int32_t call = 0;
+    Io io = Io::kUnspecified;
+    std::string index = {};
   };
 
   void AddFile(std::string path) {
@@ -96,8 +108,52 @@ class FilesTree final : public TreeBase {
                             kTreeFilesMax));
       return;
     }
+    if (pattern_.has_value()) {
+      AddNamedFile(std::move(path));
+      return;
+    }
     FilePlace place = ReadFilePlace(WithoutSuffix(path));
     files_.push_back({std::move(path), std::move(place)});
+  }
+
+  void AddNamedFile(std::string path) {
+    auto named = pattern_->Match(WithoutSuffix(path));
+    if (!named.has_value()) named = pattern_->Match(path);
+    if (!named.has_value()) {
+      AddProblem(root().PathOf(path),
+                 MakeStatus(absl::StatusCode::kInvalidArgument,
+                            "its name does not match the pattern"));
+      return;
+    }
+    File file;
+    file.path = std::move(path);
+    file.place.rank = named->rank.value_or(0);
+    file.place.token = named->token.value_or(0);
+    file.place.op = std::move(named->op);
+    file.call = named->call.value_or(0);
+    file.io = named->io;
+    file.index = named->io != Io::kUnspecified && named->index.empty()
+                     ? "0"
+                     : std::move(named->index);
+    files_.push_back(std::move(file));
+  }
+
+  // Returns an error if two files, which are adjacent, have the same place.
+  absl::Status CheckPlaces() const {
+    const auto place = [](const File& file) {
+      return std::tie(file.place.rank, file.place.token, file.place.op,
+                      file.call, file.io, file.index);
+    };
+    const auto same = std::adjacent_find(
+        files_.begin(), files_.end(),
+        [&](const File& a, const File& b) { return place(a) == place(b); });
+    if (same == files_.end()) return absl::OkStatus();
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "by the pattern, {} and {} are both rank {}, token {}, "
+                      "op \"{}\", call {}",
+                      root().PathOf(same->path),
+                      root().PathOf(std::next(same)->path), same->place.rank,
+                      same->place.token, same->place.op, same->call);
   }
 
   // Parses paths again if a word in them is not a rank; see files_tree.h.
@@ -131,6 +187,14 @@ class FilesTree final : public TreeBase {
     entry_.key.rank = of.place.rank;
     entry_.key.token = of.place.token;
     entry_.key.op = of.place.op;
+    entry_.key.io = of.io;
+    entry_.key.index = of.index;
+    if (of.io != Io::kUnspecified && HasSeveralTensors(**file)) {
+      AddProblem(path, MakeStatus(absl::StatusCode::kInvalidArgument,
+                                  "it has several tensors, and the pattern "
+                                  "names the io of one"));
+      return false;
+    }
     if (entry_.key.op.empty()) {
       const formats::ForeignTensor* const first = (*file)->Next();
       const bool has_names = first != nullptr && !first->name.empty();
@@ -138,8 +202,12 @@ class FilesTree final : public TreeBase {
       if (!has_names) entry_.key.op = kUnnamedOp;
     }
     if (!entry_.key.op.empty() && !CheckKey(entry_.key, path)) return false;
-    entry_.key.call = NumberCall(entry_.key);
+    entry_.key.call = pattern_ ? of.call : NumberCall(entry_.key);
     return true;
+  }
+
+  static bool HasSeveralTensors(formats::TensorFile& file) {
+    return file.Next() != nullptr && file.Next() != nullptr;
   }
 
   // Numbers calls. Files of the same op, rank and token are consecutive.
@@ -154,6 +222,7 @@ class FilesTree final : public TreeBase {
   }
 
   const bool is_rank_said_;
+  const std::optional<NamePattern> pattern_;
   const bool is_part_;
   std::vector<File> files_;
   size_t next_file_ = 0;
@@ -169,6 +238,11 @@ OpenedTree OpenFilesTree(const TreeFolder& folder, const TreeOptions& options) {
     const Listing listing = folder.List("");
     if (std::binary_search(listing.files.begin(), listing.files.end(),
                            names::kExportIndex)) {
+      if (options.name_pattern.has_value()) {
+        return MakeStatus(absl::StatusCode::kInvalidArgument,
+                          "its {} names its tensors: no pattern is needed",
+                          names::kExportIndex);
+      }
       return OpenIndexTree(folder);
     }
   }

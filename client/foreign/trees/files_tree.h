@@ -15,6 +15,10 @@ namespace msitd::trees {
 // visible (one file, or a folder that grows), it is part of the op. If the user
 // specifies the rank and the files have several, none of them is used.
 //
+// With TreeOptions::name_pattern, these properties are determined from the
+// pattern instead. A file that does not match it is a problem. If two files
+// have the same place, the tree is not opened, and the error names both.
+//
 // The order in which the tensors were computed is not known: entries are
 // ordered by names::EndsBefore, and has_known_order() is false.
 //

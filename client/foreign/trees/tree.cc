@@ -23,9 +23,15 @@ constexpr auto kKinds = std::to_array<std::pair<TreeKind, std::string_view>>({
 
 OpenedTree Open(const std::string& path, const TreeOptions& options) {
   MSITD_ASSIGN_OR_RETURN(const TreeFolder folder, TreeFolder::Open(path));
-  MSITD_ASSIGN_OR_RETURN(const TreeReader reader, options.kind.has_value()
-                                                      ? ReaderOf(*options.kind)
-                                                      : DetectReader(folder));
+  std::optional<TreeKind> kind = options.kind;
+  if (options.name_pattern.has_value() && !kind) kind = TreeKind::kFiles;
+  MSITD_ASSIGN_OR_RETURN(const TreeReader reader,
+                         kind ? ReaderOf(*kind) : DetectReader(folder));
+  if (options.name_pattern.has_value() && reader.kind != TreeKind::kFiles) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "a pattern for names is only for files, not for {}",
+                      TreeKindName(reader.kind));
+  }
   if (!options.mapping_folder.empty() && reader.kind != TreeKind::kMindie) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "its format is {}: mappings in {} are only for mindie",

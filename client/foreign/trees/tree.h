@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/foreign/trees/name_pattern.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
@@ -143,6 +144,9 @@ struct TreeOptions {
   bool is_in_order = false;
   // For files: the user specified the rank of all of them.
   bool is_rank_said = false;
+  // For files: what the names of files specify. Without `kind`, the tree is one
+  // of files.
+  std::optional<NamePattern> name_pattern = {};
   // For MindIE: the folder with its two mappings. Empty: in the tree, or on the
   // path to it.
   std::string mapping_folder = {};

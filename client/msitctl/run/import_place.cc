@@ -113,6 +113,10 @@ void SetCounts(const fill::ImportJob& job, ImportResult& result) {
   result.set_derived_count(counts.derived_count);
   result.set_unkept_count(counts.unkept_count);
   result.set_underived_count(counts.underived_count);
+  result.set_object_count(counts.object_count);
+  for (const std::string& objects : job.first_objects()) {
+    result.add_objects(ask::Printable(objects));
+  }
   result.set_problem_count(problems.count());
   for (const auto& problem : problems.listed()) {
     ImportProblem& row = *result.add_problems();
@@ -125,6 +129,13 @@ void SetCounts(const fill::ImportJob& job, ImportResult& result) {
     row.set_file(ask::Printable(doubled.file));
     row.set_former_file(ask::Printable(doubled.former));
     row.set_op(ask::Printable(doubled.op));
+  }
+}
+
+void TellObjects(const ImportResult& result) {
+  for (const std::string& objects : result.objects()) {
+    fmt::print(stderr, "not imported, because they are not tensors: {}\n",
+               objects);
   }
 }
 

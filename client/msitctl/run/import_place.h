@@ -53,6 +53,10 @@ std::string KeptText(const ImportResult& result);
 // Prints on stderr the entries that could not be imported.
 void TellProblems(const fill::ImportProblems& problems);
 
+// Prints on stderr the objects that were not imported, as far as they are
+// known.
+void TellObjects(const ImportResult& result);
+
 // Prints on stderr the tensors in conflict, as far as they are known.
 void TellConflicts(const ImportResult& result);
 

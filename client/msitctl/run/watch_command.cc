@@ -266,6 +266,7 @@ std::string ClosingLine(const WatchResult& result) {
   };
   add(result.waiting_count(), "not imported");
   add(imported.conflict_count(), "conflicts");
+  add(imported.object_count(), "objects not imported");
   line += KeptText(imported);
   add(result.late_count(), "late");
   add(result.polled_folder_count(), "folders polled");
@@ -292,6 +293,7 @@ ask::Outcome Tell(Invocation& invocation, const WatchFlags& flags,
   }
   if (watcher.job() != nullptr) TellProblems(watcher.job()->problems());
   const WatchResult result = ResultOf(flags, watcher, is_sealed);
+  if (invocation.is_table()) TellObjects(result.imported());
   TellConflicts(result.imported());
   if (!invocation.is_table()) return PrintOne(invocation, result, "imported");
   invocation.out().Write(ClosingLine(result));

@@ -99,6 +99,12 @@ Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   return Way::kBytes;
 }
 
+PairForm FormOf(const TensorPair& pair) {
+  if (!IsOfTensor(pair.golden->kind)) return PairForm::kValues;
+  return ElementCount(pair.golden->shape) == 1 ? PairForm::kSingle
+                                               : PairForm::kTensors;
+}
+
 // Returns the way for a pair with a side that has no bytes.
 Way WayWithoutBytes(const TensorPair& pair, bool hash_decides) {
   const LogicalTensor& golden = *pair.golden;
@@ -149,8 +155,8 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   out.way = WayWithoutPolicy(pair, policy_.shape_rule());
   if (out.way != Way::kEqualHashes && out.way != Way::kBytes) return out;
   const LogicalTensor& golden = *pair.golden;
-  out.verification = policy_.VerificationFor(golden.key, pair.target->dtype,
-                                             golden.dtype, basis.basis);
+  out.verification = policy_.VerificationFor(
+      golden.key, pair.target->dtype, golden.dtype, basis.basis, FormOf(pair));
   compute::ElementRequest& request = out.verification.request;
   request.row_elements = golden.shape.empty() ? 1 : golden.shape.back();
   const uint64_t count = ElementCount(golden.shape);

@@ -170,7 +170,8 @@ std::string Policy::RuleText(size_t rule) const {
 }
 
 Verification Policy::VerificationFor(const TensorKey& key, DType target,
-                                     DType golden, const Basis& basis) const {
+                                     DType golden, const Basis& basis,
+                                     PairForm form) const {
   for (size_t i = 0; i < rules_.size(); ++i) {
     const Rule& rule = rules_[i];
     if (!Matches(rule, key)) continue;
@@ -182,21 +183,23 @@ Verification Policy::VerificationFor(const TensorKey& key, DType target,
       out.request.atol = rule.atol;
       out.request.top_k = top_k_;
     } else {
-      out = OfPreset(rule.preset, target, golden, basis);
+      out = OfPreset(rule.preset, target, golden, basis, form);
     }
     out.rule = static_cast<int>(i);
     return out;
   }
-  return OfPreset(preset_, target, golden, basis);
+  return OfPreset(preset_, target, golden, basis, form);
 }
 
 Verification Policy::OfPreset(Preset preset, DType target, DType golden,
-                              const Basis& basis) const {
-  const PresetTolerance tolerance = ToleranceOf(preset, target, golden, basis);
+                              const Basis& basis, PairForm form) const {
+  const PresetTolerance tolerance =
+      ToleranceOf(preset, target, golden, basis, form);
   Verification out;
   out.predicate = tolerance.predicate;
   if (basis != Basis()) {
-    const PresetTolerance plain = ToleranceOf(preset, target, golden);
+    const PresetTolerance plain =
+        ToleranceOf(preset, target, golden, Basis(), form);
     out.is_by_basis = tolerance.predicate != plain.predicate ||
                       tolerance.rtol != plain.rtol ||
                       tolerance.atol != plain.atol;
@@ -211,6 +214,7 @@ Verification Policy::OfPreset(Preset preset, DType target, DType golden,
   const bool is_exact = preset == Preset::kDefault && target == golden &&
                         !IsFloatingPoint(target) && !IsComplex(target);
   out.hash_decides = preset == Preset::kBitwise || is_exact;
+  out.checksums_decide = preset == Preset::kMsprobe;
   out.is_default = preset == Preset::kDefault;
   return out;
 }

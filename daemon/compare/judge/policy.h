@@ -73,6 +73,8 @@ struct Verification {
   // True if different hashes prove that the pair fails, so that its bytes need
   // not be read. Applies to sides of equal types only.
   bool hash_decides = false;
+  // True if statistics with different checksums fail, even if the others agree.
+  bool checksums_decide = false;
 };
 
 // Determines the condition that a pair must satisfy. The first rule that
@@ -93,10 +95,11 @@ class Policy {
 
   // Returns the condition that a pair must satisfy. `key` is that of the golden
   // tensor. Presets use the coarsest of `target`, `golden` and the type of
-  // `basis`. The predicate expects the values of a RowMetrics. The result is
-  // valid as long as the policy.
+  // `basis`, and `form`. The predicate expects the values of a RowMetrics. The
+  // result is valid as long as the policy.
   Verification VerificationFor(const TensorKey& key, DType target, DType golden,
-                               const Basis& basis = {}) const;
+                               const Basis& basis = {},
+                               PairForm form = PairForm::kTensors) const;
 
   // Returns the number of rules. They are numbered in their order, from 0.
   size_t rule_count() const { return rules_.size(); }
@@ -129,7 +132,7 @@ class Policy {
   static absl::StatusOr<Rule> MakeRule(const PolicyRule& rule,
                                        const std::string& field);
   Verification OfPreset(Preset preset, DType target, DType golden,
-                        const Basis& basis) const;
+                        const Basis& basis, PairForm form) const;
 
   std::vector<Rule> rules_;
   Preset preset_ = Preset::kDefault;

@@ -104,12 +104,27 @@ PresetTolerance MsitTolerance() {
   return OfPredicate(predicate, 0);
 }
 
-PresetTolerance MsprobeTolerance() {
-  static const predicate::Predicate predicate = Trusted(
+// Early releases of msprobe judge all tensors by the cosine and the largest
+// difference, and give no verdict on single elements. Later ones require that
+// arguments that are not tensors are equal. By a tolerance, 2 would pass as a
+// 3, and a sequence of ids with one wrong id would pass, too.
+PresetTolerance MsprobeTolerance(DType target, DType golden, PairForm form) {
+  static const predicate::Predicate many = Trusted(
       "nan_mismatch_count == 0 and inf_mismatch_count == 0 and max_abs <= 1 "
       "and cosine >= 0.9 and (max_abs <= 0.001 or cosine >= 0.99) or "
       "mismatch_count == 0");
-  return OfPredicate(predicate, compute::kMsprobeSet | compute::kShareSet);
+  static const predicate::Predicate single = Trusted(
+      "nan_mismatch_count == 0 and inf_mismatch_count == 0 and max_abs <= 1 "
+      "and (max_abs <= 0.001 or nl2 <= 0.001) or mismatch_count == 0");
+  static const predicate::Predicate exact = Trusted("mismatch_count == 0");
+  const bool is_exact =
+      form == PairForm::kValues || (LoosenessOf(target) == Looseness::kExact &&
+                                    LoosenessOf(golden) == Looseness::kExact);
+  const bool is_single = form == PairForm::kSingle;
+  return OfPredicate(is_exact    ? exact
+                     : is_single ? single
+                                 : many,
+                     compute::kMsprobeSet | compute::kShareSet);
 }
 
 PresetTolerance SglangTolerance() {
@@ -163,7 +178,7 @@ const predicate::Predicate& DefaultPredicate(DType target, DType golden,
 }
 
 PresetTolerance ToleranceOf(Preset preset, DType target, DType golden,
-                            const Basis& basis) {
+                            const Basis& basis, PairForm form) {
   const Looseness target_looseness = LoosenessOn(basis, target);
   const Looseness golden_looseness = LoosenessOn(basis, golden);
   switch (preset) {
@@ -176,7 +191,7 @@ PresetTolerance ToleranceOf(Preset preset, DType target, DType golden,
     case Preset::kMsit:
       return MsitTolerance();
     case Preset::kMsprobe:
-      return MsprobeTolerance();
+      return MsprobeTolerance(target, golden, form);
     case Preset::kBitwise:
       return BitwiseTolerance();
     case Preset::kFp8: {

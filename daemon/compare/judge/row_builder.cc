@@ -75,6 +75,9 @@ ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
   for (const int64_t dim : tensor.shape) out->add_shape(dim);
   out->set_kind(static_cast<v1::RecordKind>(tensor.kind));
   out->set_value(tensor.value);
+  if (tensor.requires_grad.has_value()) {
+    out->set_requires_grad(*tensor.requires_grad);
+  }
   if (tensor.kind == RecordKind::kStatistics) {
     AddStatistics(tensor.value, *out);
   } else if (tensor.knows_summary) {

@@ -220,8 +220,9 @@ class Judge {
   void FindLone();
   // Appends to a reason which statistics are inconclusive.
   std::string WithRemarks(std::string reason);
-  // Returns whether the policy fails all tensors with different bytes.
-  bool AsksForEqualBytes();
+  // Returns what the policy requires to be equal if it fails all tensors with
+  // different checksums; nullopt if it does not.
+  std::optional<std::string_view> RequiresEqual();
   bool HasElements() const {
     return ElementCount(target_.shape) > 0 || ElementCount(golden_.shape) > 0;
   }
@@ -230,6 +231,7 @@ class Judge {
   bool IsInformed() const;
   std::string WhyNothingIsKnown() const;
   void DecideWithoutFailure();
+  void DecideByAgreement(const std::string& agreement);
   void Compare(const TensorStatistic& target, const TensorStatistic& golden);
   // Returns the index of the part for a statistic. Adds the part if it does not
   // exist.
@@ -313,9 +315,6 @@ std::string Judge::WithRemarks(std::string reason) {
     reason += "; " + remark;
     out_.is_in_part = true;
   };
-  if (!different_checksum_.empty()) {
-    add("the checksums differ, as the bytes do: " + different_checksum_);
-  }
   if (!untold_checksums_.empty()) {
     add(fmt::format("of two types, {} says nothing",
                     fmt::join(untold_checksums_, ", ")));
@@ -329,7 +328,7 @@ std::string Judge::WithRemarks(std::string reason) {
   return reason;
 }
 
-bool Judge::AsksForEqualBytes() {
+std::optional<std::string_view> Judge::RequiresEqual() {
   constexpr auto kBitwise =
       kFirstElementMetric +
       static_cast<size_t>(compute::ElementMetric::kBitMismatchCount);
@@ -341,9 +340,10 @@ bool Judge::AsksForEqualBytes() {
   const int number = PartFor(/*is_computed=*/false);
   const Verification& verification =
       out_.parts[static_cast<size_t>(number)].verification;
-  if (!verification.predicate->CannotHold(least)) return false;
+  const bool by_elements = verification.predicate->CannotHold(least);
+  if (!by_elements && !verification.checksums_decide) return std::nullopt;
   out_.deciding_part = number;
-  return true;
+  return by_elements ? "elements" : "checksums";
 }
 
 bool Judge::IsInformed() const {
@@ -376,8 +376,10 @@ int Judge::PartFor(bool is_computed) {
     const DType target = is_lenient ? DType::kFloat32 : target_.dtype;
     const DType golden = is_lenient ? DType::kFloat32 : golden_.dtype;
     StatisticsOutcome::JudgedPart& made = out_.parts.emplace_back();
-    made.verification =
-        policy_.VerificationFor(golden_.key, target, golden, basis_);
+    const bool is_single = ElementCount(golden_.shape) == 1;
+    made.verification = policy_.VerificationFor(
+        golden_.key, target, golden, basis_,
+        is_single ? PairForm::kSingle : PairForm::kTensors);
     made.verification.request.row_elements = 1;
   }
   return part;
@@ -490,28 +492,41 @@ StatisticsOutcome Judge::Run() {
 }
 
 void Judge::DecideWithoutFailure() {
-  if (!equal_crc_.empty() && different_checksum_.empty() && !extremes_differ_ &&
+  const bool has_other_checksum = !different_checksum_.empty();
+  if (!equal_crc_.empty() && !has_other_checksum && !extremes_differ_ &&
       !is_untold_) {
     out_.is_bitwise_equal = true;
     Decide(v1::PASS, equal_crc_);
-  } else if (!different_checksum_.empty() && AsksForEqualBytes()) {
+  } else if (const auto required =
+                 has_other_checksum ? RequiresEqual() : std::nullopt) {
     Decide(v1::FAIL,
-           "the checksums differ, and the policy asks for equal "
-           "elements: " +
-               different_checksum_);
+           fmt::format("the checksums differ, and the policy asks for equal "
+                       "{}: {}",
+                       *required, different_checksum_));
   } else if (is_untold_) {
     Decide(v1::SKIPPED, "the policy asks for nothing that statistics can tell");
   } else if (IsInformed()) {
-    Decide(v1::PASS, WithRemarks(fmt::format("statistics agree: {}",
-                                             fmt::join(compared_, ", "))));
+    DecideByAgreement(
+        fmt::format("statistics agree: {}", fmt::join(compared_, ", ")));
   } else if (!HasElements()) {
     Decide(v1::PASS, "no elements");
-  } else if (!different_checksum_.empty()) {
+  } else if (has_other_checksum) {
     Decide(v1::FAIL, "the checksums differ, and nothing else is known: " +
                          different_checksum_);
   } else {
     Decide(v1::SKIPPED, WithRemarks(WhyNothingIsKnown()));
   }
+}
+
+void Judge::DecideByAgreement(const std::string& agreement) {
+  if (different_checksum_.empty()) {
+    Decide(v1::PASS, WithRemarks(agreement));
+    return;
+  }
+  // The statistics of reordered elements agree, too.
+  Decide(v1::SKIPPED,
+         WithRemarks(fmt::format("{}, but the checksums differ: {}", agreement,
+                                 different_checksum_)));
 }
 
 void Put(std::string_view name, double value, std::string& out) {

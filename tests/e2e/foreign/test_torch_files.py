@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tensor_files import Tensor, read, refusal
@@ -226,12 +227,56 @@ def test_nothing_that_a_pickle_names_is_called(tmp_path: Path, protocol: int) ->
     marker = tmp_path / "marker"
     path = tmp_path / "x.pth"
     torch.save([torch.ones(1), Evil(marker)], path, pickle_protocol=protocol)
+    assert [tensor.name for tensor in read(path)] == ["0"]
+    torch.save(Evil(marker), path, pickle_protocol=protocol)
     assert "posix.system" in refusal(path)
     assert not marker.exists()
-    torch.save(torch.nn.Linear(2, 2), path, pickle_protocol=protocol)
-    assert "torch.nn.modules.linear.Linear" in refusal(path)
     torch.save(collections.Counter("ab"), path, pickle_protocol=protocol)
     assert "collections.Counter" in refusal(path)
+
+
+class Output(collections.OrderedDict[str, Any]):
+    """Is saved with its fields as arguments, items and state, as a ModelOutput."""
+
+    def __reduce__(self) -> Any:
+        return Output, (), dict(self), None, iter(self.items())
+
+
+class Layer:
+    """Keeps its tensors in attributes, as a layer of a cache."""
+
+    def __init__(self, keys: torch.Tensor) -> None:
+        self.keys = keys
+        self.dtype = keys.dtype
+        self.owner = self
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_tensors_in_objects_are_read(tmp_path: Path, protocol: int) -> None:
+    path = tmp_path / "x.pt"
+
+    def saved(value: Any) -> dict[str, bytes]:
+        torch.save(value, path, pickle_protocol=protocol)
+        return {tensor.name: tensor.data for tensor in read(path)}
+
+    one, two = torch.arange(3.0), torch.arange(4)
+    raw = one.numpy().tobytes()
+    assert saved(Output(hidden=one, states=(one, two))) == {
+        "hidden": raw,
+        "states.0": raw,
+        "states.1": two.numpy().tobytes(),
+    }
+    assert saved({"past": [Layer(one), Layer(one)]}) == {
+        "past.0.keys": raw,
+        "past.1.keys": raw,
+    }
+    beside = {"x": one, "loss": np.float32(1.5), "all": np.arange(3), "step": 7}
+    assert saved(beside) == {"x": raw}
+    linear = torch.nn.Linear(3, 1)
+    assert saved(linear) == {
+        f"_parameters.{name}": parameter.detach().numpy().tobytes()
+        for name, parameter in linear.named_parameters()
+    }
 
 
 def laughs() -> bytes:

@@ -181,13 +181,27 @@ def test_what_a_comparison_leaves_out_is_told(daemon: Daemon) -> None:
 
 
 def test_statistics_that_decide_nothing_are_said(daemon: Daemon) -> None:
-    record(daemon.endpoint, "golden", {"max": 1.5, "mean": 1, "crc32": "0a"})
-    record(daemon.endpoint, "target", {"max": 1.5, "crc32": "0b"})
+    record(daemon.endpoint, "golden", {"max": 1.5, "mean": 1, "l2_norm": 2})
+    record(daemon.endpoint, "target", {"max": 1.5})
     told = daemon.ctl("compare", "run", "golden", "target").stdout
     assert "0 skipped; 1 by statistics only, 1 of them in part" in told
     (row,) = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
-    assert row["reason"] == (
-        "statistics agree: max; the checksums differ, as the bytes do: "
-        "crc32: target 0b, golden 0a; only golden has mean"
-    )
+    assert row["reason"] == "statistics agree: max; only golden has mean, l2_norm"
     assert row["statistics_in_part"]
+
+
+def test_other_checksums_do_not_pass(daemon: Daemon) -> None:
+    record(daemon.endpoint, "golden", {"max": 1.5, "crc32": "0a"})
+    record(daemon.endpoint, "target", {"max": 1.5, "crc32": "0b"})
+    told = daemon.ctl("compare", "run", "golden", "target", expect=None)
+    assert told.returncode != 0 and "PASS" not in told.stdout
+    (row,) = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
+    assert (row["verdict"], row["reason"]) == (
+        "SKIPPED",
+        "statistics agree: max, but the checksums differ: crc32: target 0b, golden 0a",
+    )
+    flags = ("--preset", "msprobe")
+    told = daemon.ctl("compare", "run", "golden", "target", *flags, expect=1)
+    (row,) = daemon.ctl_json("compare", "rows", "c-000002")["rows"]
+    assert row["verdict"] == "FAIL"
+    assert "the policy asks for equal checksums" in row["reason"]

@@ -168,8 +168,7 @@ class Pickle::Machine {
       case 0x81:
         return PushCall();
       case 'b':
-        // The attributes of an object, which tensors do not need.
-        return Drop();
+        return SetState();
       case 'Q':
         return PushLast(PickleKind::kPersistent, 1);
       case 'h':
@@ -315,15 +314,41 @@ class Pickle::Machine {
 
   // Adds values to the container at the top of the stack.
   absl::Status Append(PickleKind kind, const Values& values) {
-    if (Free() == 0 || stack_.back().kind != kind) {
+    const bool is_object = Free() > 0 && IsObject(stack_.back());
+    if (Free() == 0 || (!is_object && stack_.back().kind != kind)) {
       return BadPickle("a container is missing");
     }
     if (kind == PickleKind::kDict && values.size() % 2 != 0) {
       return BadPickle("a value of a dict is missing");
     }
     MSITD_RETURN_IF_ERROR(CountItems(values.size()));
-    Values& items = pickle_.objects_[static_cast<size_t>(stack_.back().bits)];
+    const int64_t number = stack_.back().bits;
+    if (!is_object) {
+      Values& items = pickle_.objects_[static_cast<size_t>(number)];
+      items.insert(items.end(), values.begin(), values.end());
+      return absl::OkStatus();
+    }
+    Contents& contents = pickle_.contents_[number];
+    Values& items = kind == PickleKind::kDict ? contents.pairs : contents.items;
     items.insert(items.end(), values.begin(), values.end());
+    return absl::OkStatus();
+  }
+
+  // Returns true for the result of a call of PickleUse::kObject.
+  bool IsObject(PickleValue value) const {
+    if (value.kind != PickleKind::kCall) return false;
+    const PickleValue global = pickle_.Items(value)[0];
+    return globals_(pickle_.ModuleOf(global), pickle_.NameOf(global)) ==
+           PickleUse::kObject;
+  }
+
+  // Sets the attributes of an object. Tensors do not need theirs.
+  absl::Status SetState() {
+    MSITD_ASSIGN_OR_RETURN(const Values state, TakeLast(1));
+    if (Free() > 0 && IsObject(stack_.back())) {
+      MSITD_RETURN_IF_ERROR(CountItems(1));
+      pickle_.contents_[stack_.back().bits].state = state[0];
+    }
     return absl::OkStatus();
   }
 
@@ -342,7 +367,7 @@ class Pickle::Machine {
     const std::string_view name_text = pickle_.Text(name);
     if (globals_(module_text, name_text) == PickleUse::kRefused) {
       return MakeStatus(absl::StatusCode::kUnimplemented,
-                        "pickle: it names {}.{}, which no tensor needs",
+                        "pickle: it names {}.{}, which is not supported",
                         module_text.substr(0, kShownNameBytesMax),
                         name_text.substr(0, kShownNameBytesMax));
     }
@@ -459,6 +484,12 @@ absl::StatusOr<Pickle> Pickle::Read(std::string bytes, PickleGlobals globals) {
 std::span<const PickleValue> Pickle::Items(PickleValue value) const {
   if (!HasItems(value.kind)) return {};
   return objects_[static_cast<size_t>(value.bits)];
+}
+
+const Pickle::Contents* Pickle::ContentsOf(PickleValue value) const {
+  if (value.kind != PickleKind::kCall) return nullptr;
+  const auto found = contents_.find(value.bits);
+  return found == contents_.end() ? nullptr : &found->second;
 }
 
 std::string_view Pickle::Text(PickleValue value) const {

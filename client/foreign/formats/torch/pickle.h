@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -45,6 +46,7 @@ enum class PickleUse : uint8_t {
   kRefused,
   kCalled,  // Represented as a call with its arguments.
   kDict,    // Represented as a dict.
+  kObject,  // Represented as a call that also keeps the contents of its result.
 };
 
 // Returns how the global `name` of `module` may be used.
@@ -65,6 +67,16 @@ class Pickle {
   // The items of a container, a call or a persistent value; none for other
   // values.
   std::span<const PickleValue> Items(PickleValue value) const;
+  // The contents that a pickle adds to the result of a call of kObject: the
+  // items of a dict, those of a list, and its state, which is kNone if there is
+  // none.
+  struct Contents {
+    std::vector<PickleValue> pairs;  // Key, value, key, value, ...
+    std::vector<PickleValue> items;
+    PickleValue state;
+  };
+  // Null for other values, and for results without contents.
+  const Contents* ContentsOf(PickleValue value) const;
   // The content of a text or of bytes; empty for other values.
   std::string_view Text(PickleValue value) const;
   // The names of a global; empty for other values.
@@ -81,6 +93,8 @@ class Pickle {
   std::string bytes_;
   // A global has two texts: module and name.
   std::vector<std::vector<PickleValue>> objects_;
+  // By the number of the object.
+  std::unordered_map<int64_t, Contents> contents_;
   PickleValue root_;
 };
 

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "client/foreign/formats/format_limits.h"
 #include "client/foreign/formats/torch/pickle.h"
 #include "client/foreign/formats/torch/torch_globals.h"
+#include "client/foreign/formats/torch/torch_objects.h"
+#include "client/foreign/formats/torch/torch_tags.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -104,10 +108,18 @@ class TorchArchive {
   std::unordered_map<std::string, size_t> members_;
 };
 
+// A global that creates tensors in a way that is not known. As an object, it
+// would hide them.
+bool IsOfTensors(std::string_view module, std::string_view name) {
+  return module.starts_with("torch") &&
+         (name.starts_with("_rebuild") || name.ends_with("Storage"));
+}
+
 PickleUse UseOf(std::string_view module, std::string_view name) {
   switch (TorchGlobalOf(module, name)) {
-    case TorchGlobal::kRefused:
-      return PickleUse::kRefused;
+    case TorchGlobal::kUnknown:
+      return IsOfTensors(module, name) ? PickleUse::kRefused
+                                       : PickleUse::kObject;
     case TorchGlobal::kDict:
       return PickleUse::kDict;
     default:
@@ -117,7 +129,7 @@ PickleUse UseOf(std::string_view module, std::string_view name) {
 
 // The properties of one tensor in a pickle.
 struct TensorCall {
-  TorchGlobal global = TorchGlobal::kRefused;
+  TorchGlobal global = TorchGlobal::kUnknown;
   std::string_view name;
   std::span<const PickleValue> arguments;
   bool is_parameter = false;
@@ -128,69 +140,6 @@ struct Storage {
   std::string_view device;
   std::shared_ptr<const ByteSource> bytes;
 };
-
-// Reads the tags that a dumper saves with a value: scalars, whose names are
-// joined by dots.
-class TagReader {
- public:
-  explicit TagReader(const Pickle& pickle) : pickle_(pickle) {}
-
-  // Ignores values that are not scalars, and those beyond kTagsMax.
-  void Read(PickleValue dict, const std::string& prefix, int depth) {
-    const auto items = pickle_.Items(dict);
-    for (size_t i = 0; i + 1 < items.size(); i += 2) {
-      if (++count_ > kTagsMax) return;
-      const std::string name =
-          prefix + std::string(pickle_.Text(items[i]).substr(0, kTagBytesMax));
-      if (items[i + 1].kind == PickleKind::kDict && depth < kTagNestingMax) {
-        Read(items[i + 1], name + ".", depth + 1);
-        continue;
-      }
-      std::string text = TextOf(items[i + 1]);
-      if (!text.empty()) tags_[name] = std::move(text);
-    }
-  }
-
-  Attributes TakeTags() { return std::move(tags_); }
-
- private:
-  static constexpr int kTagNestingMax = 4;
-
-  std::string TextOf(PickleValue value) const {
-    switch (value.kind) {
-      case PickleKind::kText:
-        return std::string(pickle_.Text(value).substr(0, kTagBytesMax));
-      case PickleKind::kInteger:
-        return fmt::format("{}", value.bits);
-      case PickleKind::kReal:
-        return fmt::format("{}", Pickle::Real(value));
-      case PickleKind::kBool:
-        return value.bits != 0 ? "true" : "false";
-      default:
-        return "";
-    }
-  }
-
-  const Pickle& pickle_;
-  uint64_t count_ = 0;
-  Attributes tags_;
-};
-
-// The value that a dumper saved together with its tags: {"value", "meta"}.
-struct Tagged {
-  PickleValue value;
-  PickleValue tags;
-};
-
-std::optional<Tagged> TaggedOf(const Pickle& pickle) {
-  const auto items = pickle.Items(pickle.root());
-  const bool is_tagged =
-      pickle.root().kind == PickleKind::kDict && items.size() == 4 &&
-      pickle.Text(items[0]) == "value" && pickle.Text(items[2]) == "meta" &&
-      items[3].kind == PickleKind::kDict;
-  if (!is_tagged) return std::nullopt;
-  return Tagged{items[1], items[3]};
-}
 
 // Finds the tensors in the pickle of an archive.
 class TensorFinder {
@@ -210,6 +159,9 @@ class TensorFinder {
   // The number of numbers, texts and similar values, which are not delivered.
   uint64_t value_count() const { return value_count_; }
 
+  // The objects that are not delivered.
+  const ObjectList& objects() const { return objects_; }
+
  private:
   absl::Status Visit(PickleValue value, int depth) {
     if (++visit_count_ > kPickleVisitsMax) {
@@ -228,9 +180,12 @@ class TensorFinder {
       case PickleKind::kDict:
         return VisitDict(value, depth);
       case PickleKind::kCall:
-        return VisitCall(value);
+        return VisitCall(value, depth);
       case PickleKind::kPersistent:
         return Add(StorageEntry(value));
+      case PickleKind::kGlobal:
+        AddGlobal(value);
+        return absl::OkStatus();
       default:
         ++value_count_;
         return absl::OkStatus();
@@ -259,7 +214,16 @@ class TensorFinder {
   }
 
   absl::Status VisitDict(PickleValue dict, int depth) {
-    const auto items = pickle_.Items(dict);
+    return VisitPairs(pickle_.Items(dict),
+                      [&](std::string_view key, PickleValue value) {
+                        return VisitAt(key, value, depth);
+                      });
+  }
+
+  absl::Status VisitPairs(
+      std::span<const PickleValue> items,
+      absl::FunctionRef<absl::Status(std::string_view key, PickleValue value)>
+          visit) {
     for (size_t i = 0; i + 1 < items.size(); i += 2) {
       const PickleValue key = items[i];
       // A key that is neither a text nor a number is replaced by its position.
@@ -271,12 +235,76 @@ class TensorFinder {
           key.kind == PickleKind::kText
               ? std::string(pickle_.Text(key).substr(0, kOpBytesMax + 1))
               : fmt::format("{}", number);
-      MSITD_RETURN_IF_ERROR(VisitAt(text, items[i + 1], depth));
+      MSITD_RETURN_IF_ERROR(visit(text, items[i + 1]));
     }
     return absl::OkStatus();
   }
 
-  absl::Status VisitCall(PickleValue call) {
+  bool IsObject(PickleValue call) const {
+    std::string_view name;
+    return GlobalOf(pickle_.Items(call)[0], name) == TorchGlobal::kUnknown;
+  }
+
+  // Visits the contents of an object of a class that is not known. If they have
+  // no tensors, the object is listed instead.
+  absl::Status VisitObject(PickleValue object, int depth) {
+    // An object can contain itself.
+    if (std::find(open_objects_.begin(), open_objects_.end(), object.bits) !=
+        open_objects_.end()) {
+      return absl::OkStatus();
+    }
+    open_objects_.push_back(object.bits);
+    const size_t tensor_count = entries_.size();
+    const ObjectList::Mark mark = objects_.End();
+    MSITD_RETURN_IF_ERROR(VisitContents(object, depth));
+    open_objects_.pop_back();
+    if (entries_.size() != tensor_count) return absl::OkStatus();
+    objects_.CutTo(mark);
+    AddGlobal(pickle_.Items(object)[0]);
+    return absl::OkStatus();
+  }
+
+  // Lists an object of this class, or the class itself.
+  void AddGlobal(PickleValue global) {
+    const std::string_view module = pickle_.ModuleOf(global);
+    const std::string_view name = pickle_.NameOf(global);
+    if (TorchGlobalOf(module, name) != TorchGlobal::kUnknown) {
+      ++value_count_;
+    } else {
+      objects_.Add(path_, module, name);
+    }
+  }
+
+  // A class can pass the same value as an item, in its state and as an
+  // argument.
+  absl::Status VisitContents(PickleValue object, int depth) {
+    std::set<std::pair<PickleKind, int64_t>> seen;
+    const auto visit = [&](std::string_view key, PickleValue value) {
+      const bool is_container = value.kind >= PickleKind::kTuple;
+      if (is_container && !seen.emplace(value.kind, value.bits).second) {
+        return absl::OkStatus();
+      }
+      return VisitAt(key, value, depth);
+    };
+    if (const Pickle::Contents* const own = pickle_.ContentsOf(object)) {
+      MSITD_RETURN_IF_ERROR(VisitPairs(own->pairs, visit));
+      for (size_t i = 0; i < own->items.size(); ++i) {
+        MSITD_RETURN_IF_ERROR(visit(fmt::format("{}", i), own->items[i]));
+      }
+      if (own->state.kind == PickleKind::kDict) {
+        MSITD_RETURN_IF_ERROR(VisitPairs(pickle_.Items(own->state), visit));
+      } else if (own->state.kind != PickleKind::kNone) {
+        MSITD_RETURN_IF_ERROR(visit("state", own->state));
+      }
+    }
+    const auto arguments = pickle_.Items(object).subspan(1);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      MSITD_RETURN_IF_ERROR(visit(fmt::format("{}", i), arguments[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitCall(PickleValue call, int depth) {
     const TensorCall tensor = TensorOf(call);
     switch (tensor.global) {
       case TorchGlobal::kTensor:
@@ -287,8 +315,9 @@ class TensorFinder {
         return Add(MakeProblem(
             ForeignTensor(), MakeStatus(absl::StatusCode::kUnimplemented, "{}",
                                         UnreadableReason(tensor.name))));
-      case TorchGlobal::kRefused:
-        return Add(Malformed(ForeignTensor()));
+      case TorchGlobal::kUnknown:
+        return IsObject(call) ? VisitObject(call, depth)
+                              : Add(Malformed(ForeignTensor()));
       default:
         ++value_count_;
         return absl::OkStatus();
@@ -502,6 +531,9 @@ class TensorFinder {
   std::string path_;
   uint64_t visit_count_ = 0;
   uint64_t value_count_ = 0;
+  ObjectList objects_;
+  // The numbers of the objects that are being visited.
+  std::vector<int64_t> open_objects_;
   std::vector<FileEntry> entries_;
 };
 
@@ -536,9 +568,7 @@ OpenedFile OpenTorch(const std::shared_ptr<ZipArchive>& archive) {
   Attributes attributes;
   const auto tagged = TaggedOf(*pickle);
   if (tagged.has_value()) {
-    TagReader reader(*pickle);
-    reader.Read(tagged->tags, "", 0);
-    attributes = reader.TakeTags();
+    attributes = TagsOf(*pickle, tagged->tags);
     const auto name = attributes.find("name");
     MSITD_RETURN_IF_ERROR(finder.Find(
         tagged->value, name == attributes.end() ? "" : name->second));
@@ -548,8 +578,18 @@ OpenedFile OpenTorch(const std::shared_ptr<ZipArchive>& archive) {
   if (finder.value_count() > 0) {
     attributes["values"] = fmt::format("{}", finder.value_count());
   }
+  std::vector<FileEntry> entries = finder.TakeEntries();
+  if (finder.objects().count() > 0) {
+    if (entries.empty()) {
+      return MakeStatus(absl::StatusCode::kUnimplemented,
+                        "torch: it has no tensors, but {}",
+                        finder.objects().first());
+    }
+    attributes[kObjectsAttribute] = fmt::format("{}", finder.objects().count());
+    attributes[kFirstObjectsAttribute] = finder.objects().first();
+  }
   return std::make_unique<TensorFile>(FileKind::kTorch, std::move(attributes),
-                                      finder.TakeEntries());
+                                      std::move(entries));
 }
 
 }  // namespace msitd::formats

@@ -128,7 +128,7 @@ TorchGlobal TorchGlobalOf(std::string_view module, std::string_view name) {
       Contains(kBuiltins, name)) {
     return TorchGlobal::kValue;
   }
-  return TorchGlobal::kRefused;
+  return TorchGlobal::kUnknown;
 }
 
 std::string_view UnreadableReason(std::string_view name) {

@@ -6,11 +6,12 @@
 
 #include "protos/base/dtype.h"
 
-// The globals that a pickle of torch.save may contain.
+// The globals that a pickle of torch.save contains for tensors and plain
+// values.
 namespace msitd::formats {
 
 enum class TorchGlobal : uint8_t {
-  kRefused,
+  kUnknown,  // Any other, such as a class of a program.
   // Functions that create a tensor. Their arguments are storage, offset, size,
   // stride, requires_grad and hooks, followed by:
   kTensor,      // nothing, or arguments that do not matter

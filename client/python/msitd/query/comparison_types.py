@@ -207,6 +207,8 @@ class ComparedTensor:
     """Kind of the record; see `RecordKind`."""
     value: str = ""
     """The text of a value or of statistics."""
+    requires_grad: bool | None = None
+    """Whether the tensor had a gradient; None if that was not recorded."""
 
 
 @mirrors("CustomMetric")

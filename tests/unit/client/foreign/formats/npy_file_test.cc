@@ -76,11 +76,21 @@ TEST(NpyFileTest, OtherWaysToWriteAHeadAreRead) {
 
 TEST(NpyFileTest, WhatIsNoNumberHasAReason) {
   for (const char* descr :
-       {"'|O'", "'<U3'", "'|S4'", "'<M8[ns]'", "'<f16'", "'|V2'", "'<V2'", "''",
-        "[('a', '<f4'), ('b', [('c', '<i4', (2,))])]"}) {
+       {"'|O'", "'<U3'", "'|S4'", "'<M8[ns]'", "'<f16'", "'|V1'", "'>V2'",
+        "'|V4'", "''", "[('a', '<f4'), ('b', [('c', '<i4', (2,))])]"}) {
     const Read read = ReadOne(NpyOf(HeadOf(descr, "(1,)"), "0123456789abcdef"));
     EXPECT_EQ(read.status.code(), absl::StatusCode::kUnimplemented) << descr;
     EXPECT_EQ(read.tensor.shape, (std::vector<int64_t>{1}));
+  }
+}
+
+// ml_dtypes writes bfloat16 as bytes without a meaning.
+TEST(NpyFileTest, TwoBytesWithoutAMeaningAreBfloat16) {
+  for (const char* descr : {"'|V2'", "'<V2'", "'V2'", "'bfloat16'"}) {
+    const Read read = ReadOne(NpyOf(HeadOf(descr, "(2,)"), "abcd"));
+    EXPECT_TRUE(read.status.ok()) << descr;
+    EXPECT_EQ(read.tensor.dtype, DType::kBfloat16) << descr;
+    EXPECT_EQ(read.bytes, "abcd") << descr;
   }
 }
 

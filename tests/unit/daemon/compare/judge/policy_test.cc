@@ -345,14 +345,35 @@ TEST(PolicyTest, EveryPresetHasAPredicateForEveryPairOfTypes) {
   for (int preset = 0; preset < v1::Policy::Preset_ARRAYSIZE; ++preset) {
     for (int t = 1; t < kDTypeCount; ++t) {
       for (int g = 1; g < kDTypeCount; ++g) {
-        const PresetTolerance tolerance =
-            ToleranceOf(static_cast<Preset>(preset), static_cast<DType>(t),
-                        static_cast<DType>(g));
-        ASSERT_NE(tolerance.predicate, nullptr);
-        EXPECT_EQ(SetsOf(*tolerance.predicate) & ~tolerance.sets, 0u);
+        for (const PairForm form :
+             {PairForm::kTensors, PairForm::kSingle, PairForm::kValues}) {
+          const PresetTolerance tolerance =
+              ToleranceOf(static_cast<Preset>(preset), static_cast<DType>(t),
+                          static_cast<DType>(g), Basis(), form);
+          ASSERT_NE(tolerance.predicate, nullptr);
+          EXPECT_EQ(SetsOf(*tolerance.predicate) & ~tolerance.sets, 0u);
+        }
       }
     }
   }
+}
+
+// A tolerance of 1 must not pass a 2 as a 3.
+TEST(PolicyTest, MsprobeRequiresEqualIntegersAndValues) {
+  const auto text = [](DType type, PairForm form) {
+    return ToleranceOf(Preset::kMsprobe, type, type, Basis(), form)
+        .predicate->text();
+  };
+  constexpr char kExact[] = "mismatch_count == 0";
+  for (const PairForm form :
+       {PairForm::kTensors, PairForm::kSingle, PairForm::kValues}) {
+    EXPECT_EQ(text(DType::kInt64, form), kExact);
+    EXPECT_EQ(text(DType::kBool, form), kExact);
+  }
+  EXPECT_EQ(text(DType::kFloat64, PairForm::kValues), kExact);
+  EXPECT_THAT(text(DType::kFloat32, PairForm::kSingle),
+              Not(HasSubstr("cosine")));
+  EXPECT_THAT(text(DType::kFloat32, PairForm::kTensors), HasSubstr("cosine"));
 }
 
 TEST(PolicyTest, WhatIsWrongIsNamedByItsPlace) {

@@ -218,7 +218,7 @@ TEST(StatisticsJudgeTest, EqualChecksumsPassAndOthersFailWhereNothingElseIs) {
   EXPECT_EQ(
       Of("{\"max\": 1, \"crc32\": \"0b\"}", "{\"max\": 1, \"crc32\": \"0a\"}")
           .verdict,
-      v1::PASS);
+      v1::SKIPPED);
   // For other dtypes, equal checksums prove nothing.
   EXPECT_FALSE(JudgeStatistics(
                    Statistics("{\"crc32\": \"0a\"}"),
@@ -250,14 +250,6 @@ TEST(StatisticsJudgeTest, WhatDecidedNothingIsSaid) {
             "statistics agree: max; only golden has l2_norm; only target has "
             "mean, std");
   EXPECT_TRUE(lone.is_in_part);
-  const StatisticsOutcome other =
-      Of("{\"max\": 1, \"crc32\": \"0b\", \"xor\": 1}",
-         "{\"max\": 1, \"crc32\": \"0a\", \"xor\": 2}");
-  EXPECT_EQ(other.verdict, v1::PASS);
-  EXPECT_EQ(other.reason,
-            "statistics agree: max; the checksums differ, as the bytes do: "
-            "crc32: target 0b, golden 0a");
-  EXPECT_TRUE(other.is_in_part);
   const StatisticsOutcome types = JudgeStatistics(
       Statistics("{\"max\": 1, \"crc32\": \"0a\"}"),
       Statistics("{\"max\": 1, \"crc32\": \"0a\"}", DType::kFloat64), Policy());
@@ -287,10 +279,37 @@ TEST(StatisticsJudgeTest, AnEqualXorProvesNothing) {
   EXPECT_EQ(Of("{\"xor\": \"0x1\"}", "{\"xor\": \"0x0\"}").verdict, v1::FAIL);
 }
 
+// The statistics of reordered elements agree, so a pass would be wrong.
+TEST(StatisticsJudgeTest, OtherChecksumsAreNeverAPass) {
+  const StatisticsOutcome outcome =
+      Of("{\"max\": 1, \"crc32\": \"0b\", \"xor\": 1}",
+         "{\"max\": 1, \"crc32\": \"0a\", \"xor\": 2}");
+  EXPECT_EQ(outcome.verdict, v1::SKIPPED);
+  EXPECT_EQ(
+      outcome.reason,
+      "statistics agree: max, but the checksums differ: crc32: target 0b, "
+      "golden 0a");
+  EXPECT_TRUE(outcome.parts.empty());
+}
+
+TEST(StatisticsJudgeTest, OtherChecksumsFailUnderThePresetOfMsprobe) {
+  PolicySpec spec;
+  spec.preset = Preset::kMsprobe;
+  const auto policy = Policy::Create(spec);
+  ASSERT_TRUE(policy.ok());
+  const StatisticsOutcome outcome =
+      JudgeStatistics(Statistics("{\"max\": 1, \"crc32\": \"0b\"}"),
+                      Statistics("{\"max\": 1, \"crc32\": \"0a\"}"), *policy);
+  EXPECT_EQ(outcome.verdict, v1::FAIL);
+  EXPECT_EQ(outcome.reason,
+            "the checksums differ, and the policy asks for equal checksums: "
+            "crc32: target 0b, golden 0a");
+}
+
 TEST(StatisticsJudgeTest, OtherChecksumsFailWhereThePolicyAsksForEqualBytes) {
   const char* target = "{\"max\": 1, \"xor\": \"0x1\"}";
   const char* golden = "{\"max\": 1, \"xor\": \"0x0\"}";
-  EXPECT_EQ(Of(target, golden).verdict, v1::PASS);
+  EXPECT_EQ(Of(target, golden).verdict, v1::SKIPPED);
   EXPECT_EQ(Of(target, golden, DType::kInt64).verdict, v1::FAIL);
   const StatisticsOutcome bitwise =
       Under("bitwise_mismatch_count == 0", target, golden);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "protos/status/status.h"
 #include "tests/unit/client/foreign/formats/read_all.h"
 #include "tests/unit/client/foreign/formats/zip_bytes.h"
@@ -47,6 +50,88 @@ TEST(TorchFileTest, AStorageOfAnUnknownClassIsRefused) {
   const auto file = OpenText(Saved(Column("EvilStorage")));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(Message(file.status()).find("torch.EvilStorage"),
+            std::string_view::npos);
+}
+
+// Returns a tensor without the end of its pickle.
+std::string Tensor() {
+  const std::string column = Column("ShortStorage");
+  return column.substr(2, column.size() - 3);
+}
+
+std::vector<std::string> NamesIn(TensorFile& file) {
+  std::vector<std::string> out;
+  while (const ForeignTensor* tensor = file.Next()) {
+    EXPECT_TRUE(tensor->problem.ok()) << tensor->problem;
+    out.push_back(tensor->name);
+  }
+  return out;
+}
+
+TEST(TorchFileTest, ObjectsBesideTensorsAreNamed) {
+  // {"x": tensor, "loss": scalar(dtype("f4").state, b"abcd"), "o": m.C(1)}
+  const auto file = OpenText(
+      Saved("\x80\x02}(\x8c\x01x" + Tensor() +
+            "\x8c\x04losscnumpy.core.multiarray\nscalar\ncnumpy\ndtype\n"
+            "\x8c\x02"
+            "f4\x85RK\x03\x85"
+            "bC\x04"
+            "abcd\x86R"
+            "\x8c\x01ocm\nC\nK\x01\x85\x81u."s));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(NamesIn(**file), std::vector<std::string>{"x"});
+  const Attributes& attributes = (*file)->attributes();
+  EXPECT_EQ(attributes.at(kObjectsAttribute), "2");
+  EXPECT_EQ(attributes.at(kFirstObjectsAttribute),
+            "loss (a NumPy number), o (m.C)");
+}
+
+TEST(TorchFileTest, TensorsInObjectsAreDelivered) {
+  // m.Output(tensor), which is also the item "hidden" and in the state.
+  const auto output =
+      OpenText(Saved("\x80\x02"
+                     "cm\nOutput\n" +
+                     Tensor() +
+                     "q\x01\x85R(\x8c\x06hidden"
+                     "h\x01u}\x8c\x06hiddenh\x01sb."s));
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(NamesIn(**output), std::vector<std::string>{"hidden"});
+  EXPECT_FALSE((*output)->attributes().contains(kObjectsAttribute));
+  // m.Cache() with the state {"layers": [m.Layer() with {"keys": tensor}]}.
+  const auto cache =
+      OpenText(Saved("\x80\x02"
+                     "cm\nCache\n)\x81}\x8c\x06layers]cm\nLayer\n)\x81}"
+                     "\x8c\x04keys" +
+                     Tensor() + "sbasb."s));
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  EXPECT_EQ(NamesIn(**cache), std::vector<std::string>{"layers.0.keys"});
+}
+
+// No function that a file names is called.
+TEST(TorchFileTest, AFileWithoutTensorsSaysWhatItHas) {
+  const auto file =
+      OpenText(Saved("\x80\x02"
+                     "cos\nsystem\n\x8c\x02ls\x85R."s));
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(Message(file.status()).find("it has no tensors, but os.system"),
+            std::string_view::npos);
+}
+
+TEST(TorchFileTest, AnObjectCanContainItself) {
+  const auto file = OpenText(Saved(
+      "\x80\x02](cm\nC\n)\x81q\x01}\x8c\x04selfh\x01sb" + Tensor() + "e."s));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(NamesIn(**file), std::vector<std::string>{"1"});
+  EXPECT_EQ((*file)->attributes().at(kObjectsAttribute), "1");
+}
+
+// Its tensors would be lost.
+TEST(TorchFileTest, UnknownWaysToMakeATensorAreRefused) {
+  std::string pickle = Column("ShortStorage");
+  pickle.replace(pickle.find("tensor_v2"), 9, "tensor_v9");
+  const auto file = OpenText(Saved(pickle));
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(Message(file.status()).find("_rebuild_tensor_v9"),
             std::string_view::npos);
 }
 
