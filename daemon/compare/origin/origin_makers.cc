@@ -207,7 +207,7 @@ void OriginFinder::EndGroup(bool is_whole) {
   FindFlippedOps();
   PastFlips& past = past_flips_[*rank_];
   if (past.first.empty()) past.first = first_flip_;
-  // The results of the model come last.
+  // If there are too many, the last ones are kept, such as the model's results.
   for (auto i = static_cast<int32_t>(sources_.size()); i-- > 0;) {
     if (past.bytes.size() >= kPastFlippedTensorsMax) break;
     if (!(errors_[i] > noises_[i]) || !IsFlip(MakerOf(i, noises_[i]))) continue;

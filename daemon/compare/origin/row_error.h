@@ -28,8 +28,8 @@ inline constexpr double kHiddenMin = 4;
 double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
                bool shapes_count);
 
-// Returns the error by these metrics alone: `nl2`, or the median that it hides;
-// nullopt if there is no `nl2`.
+// Returns the `nl2` of `metrics`, or the median that it hides. Returns nullopt
+// if `nl2` is undefined.
 std::optional<double> MeasuredError(const RowMetrics& metrics);
 
 // Returns whether the row fails and its shapes differ, as those of a shard and
