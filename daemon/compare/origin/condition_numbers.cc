@@ -231,7 +231,8 @@ std::optional<double> Conditioning::ErrorOfGradient(int32_t event) const {
   const TensorPair& input = (*pairs_)[factor->second];
   const TensorPair& gradient = (*pairs_)[gradients->front()];
   const std::optional<double> error = errors_[factor->second];
-  if (!IsMeasured(input) || !IsFloat(input) || !error.has_value()) {
+  if (!IsMeasured(input) || !IsFloat(input) || !error.has_value() ||
+      gradient.golden->shape.empty()) {
     return std::nullopt;
   }
   // The sums are over the rows of both.

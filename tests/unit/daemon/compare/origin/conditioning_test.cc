@@ -435,6 +435,17 @@ TEST_F(WeightGradientTest, MoreThanTheseErrorsFails) {
   EXPECT_EQ(CompareGradient(0.03, 0.075).verdict(), v1::FAIL);
 }
 
+TEST_F(DriftTest, GradientsWithoutDimensionsHaveNoFactors) {
+  RecordNoisy("layer", 1, 0.045F, 1, Io::kInput);
+  for (const Io io : {Io::kGradOutput, Io::kGradWeight}) {
+    RecordedTensor golden = Bfloats("layer", {1});
+    RecordedTensor target = Bfloats("layer", {io == Io::kGradOutput ? 1 : 2});
+    golden.shape = target.shape = {};
+    Record(golden, target, io);
+  }
+  EXPECT_EQ(Compare().verdict(), v1::FAIL);
+}
+
 // A factor of 1 selects the elements with errors, and a factor of 0 the others.
 class FactorTest : public DriftTest {
  protected:
