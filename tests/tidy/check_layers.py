@@ -539,6 +539,7 @@ MODULES: dict[str, Module] = {
             "client/foreign/trees/json/python_text.h",
             "client/foreign/write/writer/crc32.h",
             "client/foreign/write/writer/python_literal.h",
+            "client/foreign/write/writer/python_repr.h",
         ),
         (*COMMON, *RPC, "json"),
     ),

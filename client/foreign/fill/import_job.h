@@ -128,7 +128,7 @@ class ImportJob {
   // The interval at which the ledger is saved while records are sent.
   static constexpr std::chrono::milliseconds kSaveInterval{2000};
 
-  // Files whose objects are named.
+  // The maximum number of files whose objects are named.
   static constexpr size_t kObjectFilesMax = 16;
 
   // Streams that are kept open. Streams of further ranks are opened each time.

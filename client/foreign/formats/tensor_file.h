@@ -75,8 +75,8 @@ inline constexpr char kFirstObjectsAttribute[] = "first_objects";
 
 struct OpenOptions {
   // The types of elements of 1 or 2 bytes that NumPy cannot name: it writes
-  // `|V1` for 8-bit floats and `<V2` or `|V2` for bfloat16. If void1 is not
-  // set, such tensors have a problem. If void2 is not set, it is bfloat16.
+  // `|V1` for 8-bit floats and `<V2` or `|V2` for bfloat16. Default of void1:
+  // such tensors have a problem. Default of void2: bfloat16.
   std::optional<DType> void1;
   std::optional<DType> void2;
   // Borrowed. A cache for many files of one dump of ATB. Null: folders are

@@ -13,9 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "client/foreign/trees/json/python_text.h"
 #include "client/foreign/write/writer/crc32.h"
 #include "client/foreign/write/writer/python_literal.h"
+#include "client/foreign/write/writer/python_repr.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 
@@ -26,17 +28,8 @@ using Kind = MsprobeStatistic::Kind;
 using write::PythonLiteral;
 
 constexpr char kAbsent[] = "N/A";
-constexpr std::string_view kTorch = "torch.";
 
 MsprobeStatistic NoneStatistic() { return {Kind::kOther, 0, "None"}; }
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
 
 // Returns the number that a text represents, if it is one for pandas.
 std::optional<double> NumberIn(std::string_view text) {
@@ -59,7 +52,8 @@ std::optional<double> NumberIn(std::string_view text) {
 
 // msprobe classifies texts by their content.
 MsprobeStatistic OfText(std::string_view text) {
-  const std::string lower = Lower(text);
+  std::string lower(text);
+  absl::AsciiStrToLower(&lower);
   if (lower == "nan") return {Kind::kNan, std::nan(""), "Nan"};
   MsprobeStatistic out = {Kind::kOther, 0, std::string(text)};
   if (lower == "inf" || lower == "-inf") {
@@ -219,58 +213,26 @@ MsprobeValue OfDescription(const PythonLiteral& leaf) {
 
 // Describes `slice(0, None, 2)` and `torch.Size([2, 3])`.
 std::optional<MsprobeValue> OfSequence(std::string_view text) {
-  constexpr std::string_view kSlice = "slice(";
-  constexpr std::string_view kSize = "torch.Size(";
-  if (!text.ends_with(')')) return std::nullopt;
-  const bool is_slice = text.starts_with(kSlice);
-  if (!is_slice && !text.starts_with(kSize)) return std::nullopt;
-  text.remove_suffix(1);
-  text.remove_prefix(is_slice ? kSlice.size() : kSize.size());
-  const std::string list =
-      is_slice ? fmt::format("[{}]", text) : std::string(text);
-  const auto items = write::ParsePythonLiteral(list);
-  if (!items || items->kind != PythonLiteral::Kind::kList) return std::nullopt;
-  const std::string content = ReprOf(*items);
-  return is_slice ? OfShape("slice", fmt::format("({},)", items->items.size()),
-                            content)
-                  : OfShape("torch.Size", content, content);
-}
-
-// Returns `cuda:0` for `device(type='cuda', index=0)`.
-std::optional<std::string> DeviceIn(std::string_view text) {
-  constexpr std::string_view kHead = "device(type='";
-  if (!text.starts_with(kHead) || !text.ends_with(')')) return std::nullopt;
-  text = text.substr(kHead.size(), text.size() - kHead.size() - 1);
-  const size_t quote = text.find('\'');
-  if (quote == text.npos) return std::nullopt;
-  std::string out(text.substr(0, quote));
-  text.remove_prefix(quote + 1);
-  constexpr std::string_view kIndex = ", index=";
-  if (text.starts_with(kIndex)) {
-    out.append(":").append(text.substr(kIndex.size()));
-  } else if (!text.empty()) {
-    return std::nullopt;
-  }
-  return out;
+  const auto sequence = write::SequenceIn(text);
+  if (!sequence) return std::nullopt;
+  const std::string content = ReprOf(sequence->items);
+  return sequence->is_slice
+             ? OfShape("slice",
+                       fmt::format("({},)", sequence->items.items.size()),
+                       content)
+             : OfShape("torch.Size", content, content);
 }
 
 // Describes a value of kind other by its text, which is Python's repr of it.
 MsprobeValue OfOther(std::string_view text) {
-  constexpr std::array<std::string_view, 4> kFormats = {
-      "contiguous_format", "channels_last", "channels_last_3d",
-      "preserve_format"};
   if (auto sequence = OfSequence(text)) return *std::move(sequence);
-  if (const auto device = DeviceIn(text)) return OfStr(*device);
+  if (const auto device = write::DeviceIn(text)) return OfStr(*device);
   if (text == "Ellipsis") {
     MsprobeValue out = OfShape("ellipsis", "[]", "...");
     out.statistics.fill(OfText("..."));
     return out;
   }
-  if (text.starts_with(kTorch) &&
-      std::find(kFormats.begin(), kFormats.end(), text.substr(kTorch.size())) !=
-          kFormats.end()) {
-    return OfNothing();
-  }
+  if (write::MemoryFormatIn(text)) return OfNothing();
   const auto literal = write::ParsePythonLiteral(text);
   if (!literal) return OfStr(text);
   // An integer of more than 64 bits.

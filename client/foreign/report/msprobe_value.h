@@ -21,7 +21,8 @@ struct MsprobeValue {
   std::string shape;  // `[]`, the content of a size; `N/A` for None.
   // The value in place of each statistic.
   MsprobeStatistics statistics;
-  // The CRC-32 of the text that Python's str returns; `N/A` for None.
+  // The CRC-32 of the text that Python's str returns, or the text itself for
+  // ranks such as `src` and for process groups. `N/A` for None.
   std::string checksum;
   // True for an empty list or dict, of which msprobe's report has no row.
   bool is_empty_container = false;

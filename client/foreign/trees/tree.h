@@ -144,8 +144,7 @@ struct TreeOptions {
   bool is_in_order = false;
   // For files: the user specified the rank of all of them.
   bool is_rank_said = false;
-  // For files: what the names of files specify. Without `kind`, the tree is one
-  // of files.
+  // For files: the pattern of their names. If `kind` is not set, it is kFiles.
   std::optional<NamePattern> name_pattern = {};
   // For MindIE: the folder with its two mappings. Empty: in the tree, or on the
   // path to it.

@@ -47,18 +47,21 @@ def read(pandas: Any, path: str) -> Any:
         raise ValueError("Invalid csv path, only path with suffix '.csv' is allowed")
     with open(path, "rb") as file:
         data = file.read(CSV_BYTES_MAX + 1)
-    if len(data) > CSV_BYTES_MAX or b"\0" in data:
-        raise ValueError(f"it has more than {CSV_BYTES_MAX} bytes, or a NUL character")
+    if len(data) > CSV_BYTES_MAX:
+        raise ValueError(f"it has more than {CSV_BYTES_MAX} bytes")
+    if b"\0" in data:
+        raise ValueError("it has a NUL character")
     # Bytes that are not UTF-8 are kept.
     options = {"low_memory": False, "encoding_errors": "surrogateescape"}
     header = pandas.read_csv(io.BytesIO(data), header=None, nrows=1, **options).iloc[0]
-    # Otherwise pandas would rename the second of them.
+    # pandas would rename the second of two columns with the same name.
     if header.duplicated().any():
         raise ValueError(
             f"column {header[header.duplicated()].iloc[0]!r} appears twice"
         )
     frame = pandas.read_csv(io.BytesIO(data), **options)
-    # Otherwise the first fields of longer lines would be names of rows.
+    # pandas uses the first fields of lines that are longer than the header as names
+    # of rows.
     if len(frame) > 0 and not isinstance(frame.index, pandas.RangeIndex):
         raise ValueError("a line has more fields than the header")
     if {"pass", "passed"} <= set(frame):

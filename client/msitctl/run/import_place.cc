@@ -132,7 +132,7 @@ void SetCounts(const fill::ImportJob& job, ImportResult& result) {
   }
 }
 
-void TellObjects(const ImportResult& result) {
+void PrintObjects(const ImportResult& result) {
   for (const std::string& objects : result.objects()) {
     fmt::print(stderr, "not imported, because they are not tensors: {}\n",
                objects);

@@ -55,7 +55,7 @@ void TellProblems(const fill::ImportProblems& problems);
 
 // Prints on stderr the objects that were not imported, as far as they are
 // known.
-void TellObjects(const ImportResult& result);
+void PrintObjects(const ImportResult& result);
 
 // Prints on stderr the tensors in conflict, as far as they are known.
 void TellConflicts(const ImportResult& result);

@@ -207,7 +207,7 @@ ask::Outcome Tell(Invocation& invocation, const ImportFlags& flags,
                   bool is_over, bool is_sealed) {
   const ImportResult result = ResultOf(flags, trees, job, is_sealed);
   if (!flags.dry_run && invocation.is_table()) TellNotes(result);
-  if (invocation.is_table()) TellObjects(result);
+  if (invocation.is_table()) PrintObjects(result);
   TellProblems(job.problems());
   TellConflicts(result);
   if (!invocation.is_table()) return PrintOne(invocation, result, "run");

@@ -293,7 +293,7 @@ ask::Outcome Tell(Invocation& invocation, const WatchFlags& flags,
   }
   if (watcher.job() != nullptr) TellProblems(watcher.job()->problems());
   const WatchResult result = ResultOf(flags, watcher, is_sealed);
-  if (invocation.is_table()) TellObjects(result.imported());
+  if (invocation.is_table()) PrintObjects(result.imported());
   TellConflicts(result.imported());
   if (!invocation.is_table()) return PrintOne(invocation, result, "imported");
   invocation.out().Write(ClosingLine(result));

@@ -20,7 +20,7 @@ struct RunRank {
 // Returns the coarsest type of the outputs of these tokens, `end` excluded,
 // that have the same name in both runs and differ. Returns kUnspecified if
 // there are none or if they cannot be read. Only the first kTypedRecordsMax
-// records of each rank are considered. Types that one run has only as an
+// outputs of each run are considered. Types that one run has only as an
 // exception (kExceptionalShare) are ignored.
 DType CoarsestDifference(const RunRank& golden, const RunRank& target,
                          int64_t begin, int64_t end, storage::StopCheck stop);

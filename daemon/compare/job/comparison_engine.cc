@@ -229,7 +229,8 @@ DType ComparisonEngine::PastTypeOf(const TensorGroup& group) {
   const bool is_known =
       RoundedDigits(past.coarsest) > 0 &&
       RoundedDigits(past.coarsest) < InfoOf(DType::kFloat32).digits;
-  // The runs can be equal up to some token.
+  // The runs can be equal at first, so later tokens are read until a type is
+  // found that is narrower than float32.
   if (is_known || past.end >= group.token || group.golden.empty() ||
       group.target.empty()) {
     return past.coarsest;

@@ -35,19 +35,20 @@ struct PresetTolerance {
 
 // The contents of a pair, as far as presets distinguish them.
 enum class PairForm : uint8_t {
-  kTensors,  // Tensors of any number of elements but one.
+  kTensors,  // Tensors with no element or several.
   kSingle,   // Tensors of one element, for which a cosine is always 1 or -1.
-  kValues,   // Numbers that are not tensors, such as arguments of functions.
+  kValues,   // Numbers that are not tensors.
 };
 
 // Returns the tolerance for the coarsest of both element types and the type of
-// the basis. Both element types must be valid.
+// the basis. Both element types must be valid. Only Preset::kMsprobe depends on
+// `form`.
 PresetTolerance ToleranceOf(Preset preset, DType target, DType golden,
                             const Basis& basis = {},
                             PairForm form = PairForm::kTensors);
 
 // Returns the predicate of Preset::kDefault. It is valid as long as the
-// process.
+// process. Integers must be equal, even if they were computed from floats.
 const predicate::Predicate& DefaultPredicate(DType target, DType golden,
                                              const Basis& basis = {});
 

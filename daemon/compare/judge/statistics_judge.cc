@@ -220,8 +220,8 @@ class Judge {
   void FindLone();
   // Appends to a reason which statistics are inconclusive.
   std::string WithRemarks(std::string reason);
-  // Returns what the policy requires to be equal if it fails all tensors with
-  // different checksums; nullopt if it does not.
+  // If the policy fails every pair with different checksums, returns what it
+  // requires to be equal, "elements" or "checksums"; otherwise nullopt.
   std::optional<std::string_view> RequiresEqual();
   bool HasElements() const {
     return ElementCount(target_.shape) > 0 || ElementCount(golden_.shape) > 0;

@@ -235,7 +235,7 @@ std::optional<double> Conditioning::ErrorOfGradient(int32_t event) const {
       gradient.golden->shape.empty()) {
     return std::nullopt;
   }
-  // The sums are over the rows of both.
+  // Each element of the gradient is a sum over the rows of both factors.
   const Summary& result = pair.golden->summary;
   const double rows = static_cast<double>(gradient.golden->summary.count) /
                       static_cast<double>(gradient.golden->shape.back());

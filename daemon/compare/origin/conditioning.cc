@@ -295,7 +295,7 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
   }
   if (of.role != Role::kInput && of.role != Role::kOutput) return {};
   if (of.same != CallTree::kNone) return explained_[of.same];
-  if (const auto bytes = BytesOf((*pairs_)[event])) {
+  if (const auto bytes = HashesOf((*pairs_)[event])) {
     const auto known = past_bytes_.find({rank_, *bytes});
     if (known != past_bytes_.end()) return known->second;
   }
@@ -337,7 +337,7 @@ void Conditioning::EndGroup(bool is_whole) {
       const auto event = static_cast<int32_t>(i);
       const CallTree::Event& of = tree_->event(i);
       if (explained_[i].error == 0) continue;
-      const std::optional<TensorBytes> bytes = BytesOf((*pairs_)[i]);
+      const std::optional<PairHashes> bytes = HashesOf((*pairs_)[i]);
       if (of.role == Role::kOutput && bytes.has_value() &&
           past_bytes_.size() < kPastInputsMax) {
         ExplainedError& past = past_bytes_[{rank_, *bytes}];

@@ -85,9 +85,13 @@ inline constexpr double kSingleErrorMax = 10;
 // In float16 and bfloat16, a tensor may have kDriftGrowthMax times
 // the default bounds if its error is at most so many times that of the tensors
 // that it was computed from, plus a rounding per run: deep networks accumulate
-// rounding errors. For a
-// function that computes a sum or an elementwise product, and for the gradient
-// of a weight, the error that its inputs can cause is known and may be larger.
+// rounding errors. For a function that computes a sum or an elementwise
+// product, and for the gradient of a weight, the error that its inputs can
+// cause is known and may be larger.
+//
+// In the cases above, except for errors by row sums, a change of the norm and
+// the mean by at most half of the default bound is accepted: without other
+// errors, it would be within the bound.
 //
 // After an optimizer step, differences in single elements of float32 are
 // accepted: optimizers that divide by the size of the gradient turn the
@@ -96,10 +100,6 @@ inline constexpr double kSingleErrorMax = 10;
 // op whose inputs and weights are equal bit for bit.
 //
 // docs/comparison_details.md describes the model with its sources.
-//
-// A change of the norm and the mean by at most half of the default bound is
-// accepted in all of these cases. The same change without other errors would be
-// within the bound.
 //
 // Requires the order of execution and recorded inputs; without them nothing is
 // explained. Thread-compatible. Holds 16 bytes for each pair of a group, and
@@ -265,7 +265,7 @@ class Conditioning {
   std::set<std::string> weighed_;
   // The explained outputs of earlier tokens by rank and bytes. Later tokens may
   // begin with them.
-  std::map<std::pair<int32_t, TensorBytes>, ExplainedError> past_bytes_;
+  std::map<std::pair<int32_t, PairHashes>, ExplainedError> past_bytes_;
 };
 
 }  // namespace msitd::compare

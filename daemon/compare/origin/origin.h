@@ -361,7 +361,7 @@ class OriginFinder {
     std::set<std::string, std::less<>> ops;
     // The bytes of tensors that follow from them. Later tokens may begin with
     // them.
-    std::set<TensorBytes> bytes;
+    std::set<PairHashes> bytes;
   };
   std::map<int32_t, PastFlips> past_flips_;
   size_t past_op_count_ = 0;  // The total of all ranks.

@@ -110,7 +110,7 @@ bool OriginFinder::HasBytesOfPastFlip(int32_t event) const {
   const TensorPair& pair = (*pairs_)[static_cast<size_t>(event)];
   const auto past = past_flips_.find(pair.golden->group_number());
   if (past == past_flips_.end() || past->second.bytes.empty()) return false;
-  const std::optional<TensorBytes> bytes = BytesOf(pair);
+  const std::optional<PairHashes> bytes = HashesOf(pair);
   return bytes.has_value() && past->second.bytes.contains(*bytes);
 }
 
@@ -125,9 +125,9 @@ int32_t OriginFinder::FlipIn(int32_t call) {
 
 int32_t OriginFinder::FlipAroundLone(int32_t event) {
   if (flips_.empty() && past_flips_.empty()) return kNobody;
-  // Weights do not depend on choices. A tensor of both runs is not lone, except
-  // for that of a function, whose names do not show by which module it was
-  // called: its counterpart is of another call.
+  // Weights do not depend on choices. A tensor of both runs has a counterpart.
+  // An exception is a tensor of a function: names of functions do not show the
+  // calling module, so the counterpart may belong to another call.
   const Role role = tree_->event(event).role;
   const TensorPair& pair = (*pairs_)[static_cast<size_t>(event)];
   const bool has_both = pair.golden != nullptr && pair.target != nullptr;
@@ -211,7 +211,7 @@ void OriginFinder::EndGroup(bool is_whole) {
   for (auto i = static_cast<int32_t>(sources_.size()); i-- > 0;) {
     if (past.bytes.size() >= kPastFlippedTensorsMax) break;
     if (!(errors_[i] > noises_[i]) || !IsFlip(MakerOf(i, noises_[i]))) continue;
-    const auto bytes = BytesOf((*pairs_)[static_cast<size_t>(i)]);
+    const auto bytes = HashesOf((*pairs_)[static_cast<size_t>(i)]);
     if (bytes.has_value()) past.bytes.insert(*bytes);
   }
   for (const auto& [op, flip] : *flipped_ops_) {

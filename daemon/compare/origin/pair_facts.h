@@ -35,17 +35,17 @@ inline bool HasEqualBytes(const TensorPair& pair) {
          HashesAgree(*pair.golden, *pair.target);
 }
 
-// The hashes of both sides of a pair.
-using TensorBytes = std::array<uint64_t, 4>;
+// The hashes of a pair: golden low, golden high, target low, target high.
+using PairHashes = std::array<uint64_t, 4>;
 
 // Returns the hashes of a pair; nullopt if one of them is unknown.
-inline std::optional<TensorBytes> BytesOf(const TensorPair& pair) {
+inline std::optional<PairHashes> HashesOf(const TensorPair& pair) {
   if (pair.golden == nullptr || pair.target == nullptr ||
       !HasHash(*pair.golden) || !HasHash(*pair.target)) {
     return std::nullopt;
   }
-  return TensorBytes{pair.golden->hash.low, pair.golden->hash.high,
-                     pair.target->hash.low, pair.target->hash.high};
+  return PairHashes{pair.golden->hash.low, pair.golden->hash.high,
+                    pair.target->hash.low, pair.target->hash.high};
 }
 
 // Returns the coarsest of both types of a pair and the type that it was

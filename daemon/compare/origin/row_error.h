@@ -28,8 +28,9 @@ inline constexpr double kHiddenMin = 4;
 double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics,
                bool shapes_count);
 
-// Returns the `nl2` of `metrics`, or the median that it hides. Returns nullopt
-// if `nl2` is undefined.
+// Returns the `nl2` of a pair, or the median `nl2` of its rows or channels if
+// the norm of the whole tensor hides that (kHiddenMin). Returns nullopt if
+// `nl2` is undefined.
 std::optional<double> MeasuredError(const RowMetrics& metrics);
 
 // Returns whether the row fails and its shapes differ, as those of a shard and

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,28 +10,13 @@
 
 #include "client/foreign/write/writer/crc32.h"
 #include "client/foreign/write/writer/python_literal.h"
+#include "client/foreign/write/writer/python_repr.h"
 #include "protos/base/dtype.h"
 
 namespace msitd::write {
 namespace {
 
 using Kind = PythonLiteral::Kind;
-
-constexpr std::array<std::string_view, 4> kMemoryFormats = {
-    "torch.contiguous_format", "torch.channels_last", "torch.channels_last_3d",
-    "torch.preserve_format"};
-constexpr std::string_view kTorch = "torch.";
-
-// Returns the text between `head` and `tail`.
-std::optional<std::string_view> Between(std::string_view text,
-                                        std::string_view head,
-                                        std::string_view tail) {
-  if (!text.starts_with(head) || !text.ends_with(tail) ||
-      text.size() < head.size() + tail.size()) {
-    return std::nullopt;
-  }
-  return text.substr(head.size(), text.size() - head.size() - tail.size());
-}
 
 void WriteTyped(std::string_view type, std::string_view value,
                 JsonWriter& out) {
@@ -48,43 +31,23 @@ bool WriteTyped(std::string_view type, const PythonLiteral& value,
   return true;
 }
 
-// `slice(0, None, 2)`, `torch.Size([2, 3])`.
 bool WriteSequence(std::string_view text, JsonWriter& out) {
-  if (const auto items = Between(text, "slice(", ")")) {
-    const auto list = ParsePythonLiteral(fmt::format("[{}]", *items));
-    return list && list->items.size() == 3 && WriteTyped("slice", *list, out);
-  }
-  if (const auto size = Between(text, "torch.Size(", ")")) {
-    const auto list = ParsePythonLiteral(*size);
-    return list && list->kind == Kind::kList &&
-           WriteTyped("torch.Size", *list, out);
-  }
-  return false;
+  const auto sequence = SequenceIn(text);
+  return sequence && WriteTyped(sequence->is_slice ? "slice" : "torch.Size",
+                                sequence->items, out);
 }
 
-// `device(type='cuda', index=0)`
 bool WriteDevice(std::string_view text, JsonWriter& out) {
-  auto type = Between(text, "device(type='", ")");
-  if (!type) return false;
-  const size_t quote = type->find('\'');
-  if (quote == type->npos) return false;
-  std::string name(type->substr(0, quote));
-  type->remove_prefix(quote + 1);
-  if (const auto index = Between(*type, ", index=", "")) {
-    name.append(":").append(*index);
-  } else if (!type->empty()) {
-    return false;
-  }
-  WriteTyped("torch.device", name, out);
-  return true;
+  const auto name = DeviceIn(text);
+  if (name) WriteTyped("torch.device", *name, out);
+  return name.has_value();
 }
 
 // `torch.contiguous_format`, `RedOpType.SUM`, `Ellipsis`
 bool WriteNamed(std::string_view text, JsonWriter& out) {
-  if (std::find(kMemoryFormats.begin(), kMemoryFormats.end(), text) !=
-      kMemoryFormats.end()) {
+  if (const auto format = MemoryFormatIn(text)) {
     out.BeginObject().Field("type", "torch.memory_format");
-    out.Field("format", text.substr(kTorch.size())).EndObject();
+    out.Field("format", *format).EndObject();
   } else if (text.starts_with("RedOpType.")) {
     WriteTyped("torch.distributed.ReduceOp", text, out);
   } else if (text == "Ellipsis") {

@@ -208,7 +208,7 @@ class ComparedTensor:
     value: str = ""
     """The text of a value or of statistics."""
     requires_grad: bool | None = None
-    """Whether the tensor had a gradient; None if that was not recorded."""
+    """Whether the tensor requires a gradient; None if unknown."""
 
 
 @mirrors("CustomMetric")
