@@ -116,6 +116,8 @@ void FileFeed::Close() {
   path_.clear();
 }
 
+formats::FileKind FileFeed::kind() const { return file_->kind(); }
+
 const formats::Attributes& FileFeed::attributes() const {
   return file_->attributes();
 }

@@ -36,7 +36,8 @@ class FileFeed {
   // Closes the open file.
   void Close();
 
-  // The attributes of the open file.
+  // The kind and the attributes of the open file.
+  formats::FileKind kind() const;
   const formats::Attributes& attributes() const;
 
   // Requests the operating system to read the beginning of a file that will be

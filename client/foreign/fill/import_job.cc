@@ -269,7 +269,11 @@ void ImportJob::CountObjects(const std::string& file) {
   const formats::Attributes& attributes = feed_.attributes();
   const auto count = attributes.find(formats::kObjectsAttribute);
   const auto first = attributes.find(formats::kFirstObjectsAttribute);
-  if (count == attributes.end() || first == attributes.end()) return;
+  // Attributes of other kinds can have any name.
+  if (feed_.kind() != formats::FileKind::kTorch || count == attributes.end() ||
+      first == attributes.end()) {
+    return;
+  }
   counts_.object_count += trees::ParseNumber(count->second).value_or(0);
   if (first_objects_.size() == kObjectFilesMax) return;
   first_objects_.push_back(file + ": " + first->second);

@@ -197,7 +197,11 @@ class MsprobeSchema final : public ask::TableSchema {
       group_ = group;
     }
     MsprobeSide target = SideOf(row, row.target());
-    if (target.is_empty_container) {
+    // A container that is empty on one side only is a difference.
+    const bool is_difference = !report_.is_compat && row.has_golden() &&
+                               row.verdict() != v1::PASS &&
+                               !SideOf(row, row.golden()).is_empty_container;
+    if (target.is_empty_container && !is_difference) {
       empty_ += IsWritten(row) ? 1 : 0;
       return absl::OkStatus();
     }

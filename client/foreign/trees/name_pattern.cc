@@ -73,12 +73,35 @@ class NameMatcher {
              MatchFrom(piece + 1, at + own.text.size());
     }
     for (size_t end = EndOf(own.field, at); end > at; --end) {
+      if (own.field == Field::kOp && SplitsIo(piece, end)) continue;
       if (Take(own.field, name_.substr(at, end - at)) &&
           MatchFrom(piece + 1, end)) {
         return true;
       }
     }
     return false;
+  }
+
+  // Returns whether an op that ends here would divide the name of an io:
+  // `{op}_{io}` means `a` and `grad_output` for `a_grad_output`, not `a_grad`
+  // and `output`.
+  bool SplitsIo(size_t piece, size_t end) const {
+    constexpr std::string_view kGrad = "grad_";
+    if (piece + 2 >= pieces_.size() ||
+        pieces_[piece + 1].field != Field::kText ||
+        pieces_[piece + 2].field != Field::kIo) {
+      return false;
+    }
+    // The separator and the rest of the name of the io follow `end`.
+    const std::string& separator = pieces_[piece + 1].text;
+    const size_t rest = end + separator.size();
+    if (rest > name_.size() || rest < kGrad.size()) return false;
+    const size_t io = rest - kGrad.size();
+    return io >= separator.size() && name_.substr(io).starts_with(kGrad) &&
+           name_.substr(io - separator.size()).starts_with(separator) &&
+           (name_.substr(rest).starts_with("input") ||
+            name_.substr(rest).starts_with("output") ||
+            name_.substr(rest).starts_with("weight"));
   }
 
   // Returns the end of the longest text that the field can have.

@@ -26,7 +26,8 @@ struct NamedPlace {
 // that occur as they are, and fields in braces. {rank}, {token} and {call} are
 // decimal numbers, {io} is the name of an io, {op} is any text with at least
 // one character, and {index} is any text without a slash. If a name matches in
-// several ways, each field, from left to right, is as long as possible.
+// several ways, each field, from left to right, is as long as possible, but an
+// op never ends within the name of an io, such as `grad_output`.
 class NamePattern {
  public:
   // Returns INVALID_ARGUMENT for an unknown field, for a field that occurs

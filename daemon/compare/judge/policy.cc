@@ -209,10 +209,12 @@ Verification Policy::OfPreset(Preset preset, DType target, DType golden,
   out.request.atol = tolerance.atol;
   out.request.either = tolerance.either;
   out.request.top_k = top_k_;
-  // Integers have only one representation, and the default policy requires them
-  // to be equal.
-  const bool is_exact = preset == Preset::kDefault && target == golden &&
-                        !IsFloatingPoint(target) && !IsComplex(target);
+  // Integers have only one representation, and these policies require them to
+  // be equal.
+  const bool is_exact =
+      (preset == Preset::kDefault ||
+       (preset == Preset::kMsprobe && form != PairForm::kValues)) &&
+      target == golden && !IsFloatingPoint(target) && !IsComplex(target);
   out.hash_decides = preset == Preset::kBitwise || is_exact;
   out.checksums_decide = preset == Preset::kMsprobe;
   out.is_default = preset == Preset::kDefault;

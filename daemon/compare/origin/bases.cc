@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -183,8 +182,6 @@ class BasisFinder {
 
   void Walk() {
     std::fill(scopes_.begin(), scopes_.end(), Carried());
-    with_gradient_.clear();
-    gradients_ = Carried();
     if (has_past_) ScopeOf(CallTree::kNone) = past_;
     for (size_t i = 0; i < carried_.size(); ++i) {
       const auto event = static_cast<int32_t>(i);
@@ -193,10 +190,6 @@ class BasisFinder {
       if (RoundedDigits(carried_[i].type) == 0) continue;
       if (IsExceptional(pairs_[i])) carried_[i] = Carried();
       carried_[i].Take(MadeOf(event));
-      if (pairs_[i].golden->key.io == Io::kGradWeight) {
-        with_gradient_.insert(tree_.calls()[tree_.event(i).call].op);
-        if (!IsEqual(pairs_[i])) gradients_.Take(carried_[i]);
-      }
       // It is unknown whether a tensor that only one run has differs.
       if (pairs_[i].target != nullptr && !IsEqual(pairs_[i])) {
         AddToScopes(event);
@@ -210,9 +203,11 @@ class BasisFinder {
     if (of.role == Role::kOther) return {};
     const CallTree::Call& call = tree_.calls()[of.call];
     const auto parameters = of_parameters_.find(call.op);
-    if (FollowsGradient(event)) return gradients_;
-    // Anything else depends on the gradients of earlier steps.
-    const bool is_trained = parameters != of_parameters_.end() && has_past_;
+    // State that was recorded after the gradient of its op, such as the
+    // accumulated gradient, depends on that gradient. Anything else depends on
+    // the gradients of earlier steps.
+    const bool is_trained = parameters != of_parameters_.end() &&
+                            (has_past_ || FollowsGradient(event));
     if (of.role == Role::kWeight) {
       return is_trained ? parameters->second : Carried();
     }
@@ -244,12 +239,12 @@ class BasisFinder {
                                    : Carried{past->second, CallTree::kNone};
   }
 
-  // Returns whether `event` is state that was recorded after the gradient of
-  // its op, such as the accumulated gradient. It depends on the gradients of
-  // all ops so far, because training clips gradients by the norm of all.
   bool FollowsGradient(int32_t event) const {
-    return pairs_[event].golden->key.io == Io::kState &&
-           with_gradient_.contains(tree_.calls()[tree_.event(event).call].op);
+    const TensorKey& key = pairs_[event].golden->key;
+    if (key.io != Io::kState) return false;
+    const auto first =
+        first_gradients_.find(tree_.calls()[tree_.event(event).call].op);
+    return first != first_gradients_.end() && first->second < event;
   }
 
   void AddToScopes(int32_t event) {
@@ -269,6 +264,7 @@ class BasisFinder {
       if (pair.golden->key.io != Io::kGradWeight || IsEqual(pair)) continue;
       const std::string_view op = tree_.calls()[tree_.event(i).call].op;
       of_parameters_[op].Take(carried_[i]);
+      first_gradients_.try_emplace(op, static_cast<int32_t>(i));
     }
     return !of_parameters_.empty();
   }
@@ -295,10 +291,7 @@ class BasisFinder {
   std::vector<Carried> carried_;  // By event.
   // Types of the gradients of parameters, by op.
   std::map<std::string_view, Carried> of_parameters_;
-  // The ops with a gradient so far, and the coarsest type of these gradients
-  // that differ.
-  std::set<std::string_view> with_gradient_;
-  Carried gradients_;
+  std::map<std::string_view, int32_t> first_gradients_;
   // Golden calls by the op and number of the target call.
   std::map<std::pair<std::string_view, int32_t>, int32_t> calls_there_;
   bool has_parts_ = false;       // Some call has parts.

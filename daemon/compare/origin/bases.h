@@ -49,10 +49,6 @@ using ReceivedTypes = std::map<std::string, DType, std::less<>>;
 // - After an earlier training step, a parameter and the outputs of its op have
 //   the type of the parameter's gradient, because the step has changed the
 //   parameter.
-// - State that was recorded after the gradient of its op, such as the
-//   accumulated gradient, has the coarsest type of all parameter gradients that
-//   were recorded so far and differ: training clips gradients by the norm of
-//   all of them.
 //
 // `is_whole`: the group has all tensors of both runs at its rank and token.
 // `past_type` is empty for the first token. For others, it returns the coarsest

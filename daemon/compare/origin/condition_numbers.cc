@@ -56,8 +56,9 @@ bool IsWithinOne(const Summary& summary) {
 
 }  // namespace
 
-double Conditioning::RoundingOf(int32_t input, DType type) const {
-  return std::min(errors_[input].value_or(0),
+double Conditioning::Limited(std::optional<double> error, int32_t input,
+                             DType type) const {
+  return std::min(error.value_or(0),
                   kInputRoundingsMax * InputRoundoffOf(input, type));
 }
 
@@ -149,7 +150,10 @@ Conditioning::ErrorBound Conditioning::BoundOfNorm(int32_t event,
     const double input_spread = SpreadOf(input.golden->summary);
     const double condition = SpreadOf(result) / input_spread;
     if (input_spread <= 0 || condition < kConditionMin) continue;
-    const double explained = kRowsDiffer * condition * RoundingOf(i, type);
+    // The norm takes the mean off each row, so large channels do not hide the
+    // errors of the others in its result.
+    const double explained =
+        kRowsDiffer * condition * Limited(revealed_[i], i, type);
     if (explained <= out.error) continue;
     // If only few elements are rounded differently, each of them differs by
     // more than the norm shows.

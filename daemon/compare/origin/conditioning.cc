@@ -139,13 +139,15 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
     break;
   }
   errors_.clear();
+  revealed_.clear();
   computed_in_.clear();
   drift_.reset();
   tree_.reset();
   explained_.clear();
   gradient_rows_.clear();
   factors_.clear();
-  explained_gradients_.clear();
+  weight_gradients_.clear();
+  largest_gradient_error_ = 0;
   sums_.clear();
   for (const TensorPair& pair : pairs) {
     for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
@@ -157,8 +159,10 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
   }
 }
 
-void Conditioning::Add(std::optional<double> error, DType computed_in) {
+void Conditioning::Add(std::optional<double> error,
+                       std::optional<double> revealed, DType computed_in) {
   errors_.push_back(error);
+  revealed_.push_back(revealed);
   computed_in_.push_back(computed_in);
 }
 
@@ -211,6 +215,12 @@ std::optional<std::string> Conditioning::Explain(
         "{:.2g}",
         nl2, drift_->ErrorOfSources(event));
   }
+  if (IsClipped(event, shape, metrics, bounds)) {
+    return fmt::format(
+        "a common factor of {:.6g}: gradients that were clipped have errors up "
+        "to {:.2g}",
+        1 + shape->norm, largest_gradient_error_);
+  }
   if (RoundedDigits(type) == InfoOf(DType::kFloat32).digits &&
       bounds.Holds(Eased(metrics)) && MayFollowStep(event)) {
     return fmt::format(
@@ -255,7 +265,7 @@ void Conditioning::Advance() {
     ExplainedError out = CarriedTo(event);
     const bool is_explained = out.error > 0;
     // A tensor that is equal or that fails has no explained error.
-    out.error = errors_[i].value_or(0);
+    out.error = revealed_[i].value_or(0);
     const ErrorBound own =
         out.error > 0 && pair.target != nullptr
             ? BoundOf(event, CoarsestOf(pair, computed_in_[i]))
@@ -274,12 +284,14 @@ void Conditioning::Advance() {
       out = ExplainedError();
     }
     explained_.push_back(out);
-    drift_->Add(errors_[i]);
+    drift_->Add(revealed_[i]);
     AddToGiven(event);
     const CallTree::Event& of = tree_->event(i);
     if (of.role != Role::kInput && of.role != Role::kOutput) continue;
     if (pair.golden->key.io == Io::kGradWeight) {
-      explained_gradients_[tree_->calls()[of.call].op].Merge(out);
+      weight_gradients_[tree_->calls()[of.call].op] = event;
+      largest_gradient_error_ =
+          std::max(largest_gradient_error_, errors_[i].value_or(0));
     }
     if (of.role == Role::kInput) ScopeOf(of.call).Merge(out);
     ScopeOf(tree_->calls()[of.call].parent).Merge(out);
@@ -288,10 +300,10 @@ void Conditioning::Advance() {
 
 Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
-  if ((*pairs_)[event].golden->key.io == Io::kState) {
-    const auto gradient = explained_gradients_.find(tree_->calls()[of.call].op);
-    return gradient == explained_gradients_.end() ? ExplainedError()
-                                                  : gradient->second;
+  if (of.role == Role::kWeight) {
+    const int32_t gradient = GradientOfState(event);
+    return gradient == CallTree::kNone ? ExplainedError()
+                                       : explained_[gradient];
   }
   if (of.role != Role::kInput && of.role != Role::kOutput) return {};
   if (of.same != CallTree::kNone) return explained_[of.same];
@@ -304,13 +316,7 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
       of.role == Role::kOutput && (call.has_input || call.has_parts);
   const int32_t code = is_made_in_call ? of.call : call.parent;
   ExplainedError out = ScopeOf(code);
-  // The backward pass uses what the forward pass has computed.
-  if (call.is_backward && code != CallTree::kNone) {
-    const auto& [op, number] =
-        std::pair(tree_->calls()[code].op, tree_->calls()[code].number);
-    const auto forward = forward_calls_.find({op, number});
-    if (forward != forward_calls_.end()) out.Merge(ScopeOf(forward->second));
-  }
+  if (call.is_backward) out.Merge(CarriedByForward(event, code));
   // A sum has the errors of its terms. A mask among them would hide those of
   // the others.
   if (is_made_in_call && IsSum(call.op) && !MayHaveMask((*pairs_)[event])) {
@@ -322,6 +328,57 @@ Conditioning::ExplainedError Conditioning::CarriedTo(int32_t event) {
     if (past != past_.end()) out.Merge(past->second);
   }
   return out;
+}
+
+Conditioning::ExplainedError Conditioning::CarriedByForward(int32_t event,
+                                                            int32_t call) {
+  if (call == CallTree::kNone) return {};
+  const CallTree::Call& code = tree_->calls()[call];
+  const auto forward = forward_calls_.find({code.op, code.number});
+  if (forward == forward_calls_.end()) return {};
+  ExplainedError out = ScopeOf(forward->second);
+  if (code.has_parts) {
+    // Code that has received equal gradients adds no more than the error that
+    // its forward pass has received.
+    if (drift_->ErrorOfSources(event) == 0) out.error /= kGrowthMax;
+    return out;
+  }
+  // The gradient of a weight has the input as a factor. That of the input
+  // depends on it only if the op is not linear, which its name does not show.
+  out.error = std::min(out.error, ErrorOfGradient(event).value_or(0));
+  return out;
+}
+
+int32_t Conditioning::GradientOfState(int32_t event) const {
+  const TensorPair& pair = (*pairs_)[event];
+  const auto found =
+      weight_gradients_.find(tree_->calls()[tree_->event(event).call].op);
+  const bool is_gradient =
+      pair.golden->key.io == Io::kState && found != weight_gradients_.end() &&
+      (*pairs_)[found->second].golden->shape == pair.golden->shape;
+  return is_gradient ? found->second : CallTree::kNone;
+}
+
+bool Conditioning::IsClipped(int32_t event,
+                             const std::optional<ErrorShape>& shape,
+                             const RowMetrics& metrics,
+                             const predicate::Predicate& bounds) const {
+  const double nl2 = ValueIn(metrics, compute::Metric::kNl2);
+  if (!shape.has_value() || GradientOfState(event) == CallTree::kNone ||
+      !(nl2 <= std::min(largest_gradient_error_, kExplainedMax)) || nl2 == 0) {
+    return false;
+  }
+  const double factor = std::min(std::fabs(shape->norm) / nl2, 1.0);
+  const double rest = std::sqrt((1 - factor) * (1 + factor));
+  RowMetrics remaining = metrics;
+  for (const size_t metric :
+       {static_cast<size_t>(compute::Metric::kNl2),
+        static_cast<size_t>(kScaledMaxAbs),
+        static_cast<size_t>(compute::Metric::kRowNl2P50),
+        static_cast<size_t>(compute::Metric::kChannelNl2P50)}) {
+    if (remaining[metric].has_value()) *remaining[metric] *= rest;
+  }
+  return bounds.Holds(remaining);
 }
 
 std::string Conditioning::NameOfInput(int32_t event) const {

@@ -64,8 +64,9 @@ inline constexpr double kSingleErrorMax = 10;
 // measured error of that tensor, and at most kGrowthMax times the error of the
 // ill-conditioned op at which this began. A function that computes a sum has
 // the errors of its terms. The code between the parts of a module may use any
-// tensor that it received before, and the backward pass what the forward pass
-// of the same code has received. The input of a part may also have the errors
+// tensor that it received before, and the backward pass of the code what its
+// forward pass has received. The gradient of a weight has the errors of both of
+// its factors. The input of a part may also have the errors
 // that the same input had at earlier tokens of the rank, because modules keep
 // results in caches.
 //
@@ -93,6 +94,10 @@ inline constexpr double kSingleErrorMax = 10;
 // the mean by at most half of the default bound is accepted: without other
 // errors, it would be within the bound.
 //
+// An accumulated gradient may differ by a common factor from that of the other
+// run, up to the largest error of a gradient: training clips all gradients by
+// their common norm.
+//
 // After an optimizer step, differences in single elements of float32 are
 // accepted: optimizers that divide by the size of the gradient turn the
 // rounding errors of gradients near zero into whole steps. This requires a
@@ -116,9 +121,11 @@ class Conditioning {
   void EndGroup(bool is_whole);
 
   // Adds the next pair. `error` is its nl2, 0 if its bytes are equal, or
-  // nullopt if the pair fails or its error is unknown. `computed_in` is the
-  // member of its Basis.
-  void Add(std::optional<double> error, DType computed_in);
+  // nullopt if the pair fails or its error is unknown. `revealed` is its
+  // MeasuredError, which is larger if the norm of the tensor hides the errors
+  // of most rows or channels. `computed_in` is the member of its Basis.
+  void Add(std::optional<double> error, std::optional<double> revealed,
+           DType computed_in);
 
   // Returns the reason why the next pair passes although it violates `bounds`,
   // the predicate of the default policy; nullopt if there is none. `shape` is
@@ -209,7 +216,10 @@ class Conditioning {
   // input went through.
   double InputRoundoffOf(int32_t input, DType type) const;
   // Returns the error of an input, limited to kInputRoundingsMax roundings.
-  double RoundingOf(int32_t input, DType type) const;
+  double RoundingOf(int32_t input, DType type) const {
+    return Limited(errors_[input], input, type);
+  }
+  double Limited(std::optional<double> error, int32_t input, DType type) const;
   // Returns whether `event` and another output of its call are cosines and
   // sines of the same angles.
   bool IsRotary(int32_t event) const;
@@ -217,6 +227,18 @@ class Conditioning {
   // errors of its sources that it can be accumulated rounding.
   bool IsDrift(int32_t event, DType type, const RowMetrics& metrics,
                const predicate::Predicate& bounds) const;
+  // Returns what the forward pass has explained to the backward pass of `call`,
+  // whose code computes `event`.
+  ExplainedError CarriedByForward(int32_t event, int32_t call);
+  // Returns whether the pair is a gradient that was accumulated and its error
+  // is a common factor plus errors that satisfy `bounds`. Training clips the
+  // gradients of all ops by their common norm.
+  bool IsClipped(int32_t event, const std::optional<ErrorShape>& shape,
+                 const RowMetrics& metrics,
+                 const predicate::Predicate& bounds) const;
+  // Returns the gradient that the state `event` was accumulated from; kNone if
+  // it is other state, or if there is none.
+  int32_t GradientOfState(int32_t event) const;
   // Adds an event to given_ and gradient_rows_.
   void AddToGiven(int32_t event);
   // Returns the number of rows over which a gradient of a parameter was summed.
@@ -230,8 +252,11 @@ class Conditioning {
   ExplainedError& ScopeOf(int32_t call) { return scopes_[call + 1]; }
 
   const std::vector<TensorPair>* pairs_ = nullptr;
-  std::vector<std::optional<double>> errors_;  // By pair, so far.
-  std::vector<DType> computed_in_;             // By pair, so far.
+  // By pair, so far. Errors that are multiplied by the norm of their tensor are
+  // `errors_`; `revealed_` are those of most rows or channels.
+  std::vector<std::optional<double>> errors_;
+  std::vector<std::optional<double>> revealed_;
+  std::vector<DType> computed_in_;  // By pair, so far.
   std::optional<CallTree> tree_;
   std::optional<MeasuredDrift> drift_;     // With the tree.
   std::vector<ExplainedError> explained_;  // By event.
@@ -240,8 +265,9 @@ class Conditioning {
   std::vector<ExplainedError> scopes_;
   // The calls of the forward pass, by op and number.
   std::map<std::pair<std::string_view, int32_t>, int32_t> forward_calls_;
-  // The largest explained errors of the gradients of each op's parameters.
-  std::map<std::string_view, ExplainedError> explained_gradients_;
+  // The last gradient of each op's parameters, and the largest error of all.
+  std::map<std::string_view, int32_t> weight_gradients_;
+  double largest_gradient_error_ = 0;
   // Facts about the tensors of each call so far.
   struct Given {
     bool differs = false;  // In some tensor.

@@ -33,9 +33,9 @@ inline constexpr size_t kWrongWeightsMax = 4096;
 // all ranks. State of further ops does not.
 inline constexpr size_t kPastFlippedOpsMax = 65'536;
 
-// The number of tensors that follow from a flip and may be used at later tokens
-// of their rank.
-inline constexpr size_t kPastFlippedTensorsMax = 4096;
+// The number of tensors of a rank that follow from a flip and that the next
+// token may begin with.
+inline constexpr size_t kPastFlippedTensorsMax = 64;
 
 // The cause of the difference of a row.
 struct FoundMaker {
@@ -97,8 +97,9 @@ struct FoundMaker {
 // - Code that has received a tensor that follows from a flip may choose
 //   differently as well, so what it makes also follows from the flip. So does
 //   what code makes from its state, such as a cache, if a flip has reached this
-//   code at an earlier token of the rank. A tensor with the bytes of one that
-//   follows from a flip at an earlier token follows from it, too.
+//   code at an earlier token of the rank. If code outside of
+//   all calls begins a token with a tensor that has the bytes of one that
+//   follows from a flip at the token before, it is the same tensor.
 // - Calls that only one run makes follow from a flip if the code around them
 //   has flipped or has received a tensor that follows from a flip. An expert
 //   that only one run has selected is such a call. The tensors inside it have
@@ -271,8 +272,8 @@ class OriginFinder {
   // nullopt if there is none. `makers` are those of earlier events.
   std::optional<int32_t> FlipBehind(int32_t event,
                                     const std::vector<int32_t>& makers) const;
-  // Returns whether `event` has the bytes of a tensor that follows from a flip
-  // at an earlier token of the rank.
+  // Returns whether code outside of all calls passes `event` on from the token
+  // before, where it follows from a flip.
   bool HasBytesOfPastFlip(int32_t event) const;
   // Returns the flip that the code of `call` has made, or that a tensor which
   // it has received so far follows from; kNobody if there is none.
@@ -359,9 +360,9 @@ class OriginFinder {
     // The ops whose code they have reached, and whose state they may have
     // changed.
     std::set<std::string, std::less<>> ops;
-    // The bytes of tensors that follow from them. Later tokens may begin with
-    // them.
-    std::set<PairHashes> bytes;
+    // Tensors of the last token that follow from them. The next token may
+    // begin with them.
+    std::set<PairHashes> hashes;
   };
   std::map<int32_t, PastFlips> past_flips_;
   size_t past_op_count_ = 0;  // The total of all ranks.

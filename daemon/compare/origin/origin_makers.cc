@@ -55,6 +55,14 @@ bool EndsInType(std::string_view op) {
          op[dot + 1] >= 'A' && op[dot + 1] <= 'Z';
 }
 
+// Returns whether a tensor with the same bytes is the same result. Small
+// tensors and integers are often equal by chance.
+bool MayComeAgain(const TensorPair& pair) {
+  constexpr uint64_t kElementsMin = 64;
+  return pair.target != nullptr && IsFloatingPoint(pair.golden->dtype) &&
+         ElementCount(pair.golden->shape) >= kElementsMin;
+}
+
 std::string_view WithoutType(std::string_view op) {
   return op.substr(0, op.rfind('.'));
 }
@@ -107,11 +115,18 @@ std::optional<int32_t> OriginFinder::FlipBehind(
 }
 
 bool OriginFinder::HasBytesOfPastFlip(int32_t event) const {
+  const CallTree::Event& of = tree_->event(event);
+  // Everything else has sources of its own token.
+  const bool is_from_outside =
+      of.role == Role::kInput && sources_[event].event == CallTree::kNone &&
+      tree_->calls()[of.call].parent == CallTree::kNone;
   const TensorPair& pair = (*pairs_)[static_cast<size_t>(event)];
   const auto past = past_flips_.find(pair.golden->group_number());
-  if (past == past_flips_.end() || past->second.bytes.empty()) return false;
-  const std::optional<PairHashes> bytes = HashesOf(pair);
-  return bytes.has_value() && past->second.bytes.contains(*bytes);
+  if (!is_from_outside || past == past_flips_.end() || !MayComeAgain(pair)) {
+    return false;
+  }
+  const std::optional<PairHashes> hashes = HashesOf(pair);
+  return hashes.has_value() && past->second.hashes.contains(*hashes);
 }
 
 int32_t OriginFinder::FlipIn(int32_t call) {
@@ -207,12 +222,15 @@ void OriginFinder::EndGroup(bool is_whole) {
   FindFlippedOps();
   PastFlips& past = past_flips_[*rank_];
   if (past.first.empty()) past.first = first_flip_;
-  // If there are too many, the last ones are kept, such as the model's results.
+  // A token begins with results of the one before it. These are among its last
+  // tensors.
+  past.hashes.clear();
   for (auto i = static_cast<int32_t>(sources_.size()); i-- > 0;) {
-    if (past.bytes.size() >= kPastFlippedTensorsMax) break;
+    if (past.hashes.size() >= kPastFlippedTensorsMax) break;
     if (!(errors_[i] > noises_[i]) || !IsFlip(MakerOf(i, noises_[i]))) continue;
-    const auto bytes = HashesOf((*pairs_)[static_cast<size_t>(i)]);
-    if (bytes.has_value()) past.bytes.insert(*bytes);
+    const TensorPair& pair = (*pairs_)[static_cast<size_t>(i)];
+    const auto hashes = HashesOf(pair);
+    if (hashes.has_value() && MayComeAgain(pair)) past.hashes.insert(*hashes);
   }
   for (const auto& [op, flip] : *flipped_ops_) {
     if (past_op_count_ == kPastFlippedOpsMax) return;

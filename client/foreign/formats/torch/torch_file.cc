@@ -569,6 +569,8 @@ OpenedFile OpenTorch(const std::shared_ptr<ZipArchive>& archive) {
   const auto tagged = TaggedOf(*pickle);
   if (tagged.has_value()) {
     attributes = TagsOf(*pickle, tagged->tags);
+    attributes.erase(kObjectsAttribute);
+    attributes.erase(kFirstObjectsAttribute);
     const auto name = attributes.find("name");
     MSITD_RETURN_IF_ERROR(finder.Find(
         tagged->value, name == attributes.end() ? "" : name->second));

@@ -32,6 +32,9 @@ TEST(NamePatternTest, FieldsAreThoseOfTheName) {
             "3 12 -1 unspecified layers.0.mlp ");
   EXPECT_EQ(Matched("{op}_{io}.{index}_{call}", "a_b_output.1.0_7"),
             "-1 -1 7 output a_b 1.0");
+  EXPECT_EQ(Matched("{op}_{io}", "a_grad_output"), "-1 -1 -1 grad_output a ");
+  EXPECT_EQ(Matched("{op}_{io}.{index}", "a_grad_input_output.0"),
+            "-1 -1 -1 output a_grad_input 0");
   EXPECT_EQ(Matched("{op}-it{token}", "x-it1-it2"),
             "-1 2 -1 unspecified x-it1 ");
   EXPECT_EQ(Matched("{token}{op}", "123"), "-1 12 -1 unspecified 3 ");

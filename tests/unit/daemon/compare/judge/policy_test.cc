@@ -359,6 +359,21 @@ TEST(PolicyTest, EveryPresetHasAPredicateForEveryPairOfTypes) {
 }
 
 // A tolerance of 1 must not pass a 2 as a 3.
+TEST(PolicyTest, HashesDecideWhereMsprobeRequiresEqualElements) {
+  PolicySpec spec;
+  spec.preset = Preset::kMsprobe;
+  const auto policy = Policy::Create(spec);
+  ASSERT_TRUE(policy.ok());
+  const auto decides = [&](DType type, PairForm form) {
+    return policy->VerificationFor(TensorKey(), type, type, Basis(), form)
+        .hash_decides;
+  };
+  EXPECT_TRUE(decides(DType::kInt64, PairForm::kTensors));
+  EXPECT_TRUE(decides(DType::kBool, PairForm::kSingle));
+  EXPECT_FALSE(decides(DType::kInt64, PairForm::kValues));
+  EXPECT_FALSE(decides(DType::kFloat32, PairForm::kTensors));
+}
+
 TEST(PolicyTest, MsprobeRequiresEqualIntegersAndValues) {
   const auto text = [](DType type, PairForm form) {
     return ToleranceOf(Preset::kMsprobe, type, type, Basis(), form)

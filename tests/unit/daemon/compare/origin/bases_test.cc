@@ -189,16 +189,6 @@ TEST_F(BasesTest, StateBehindAGradientCarriesWhatTheGradientDoes) {
   EXPECT_THAT(ReasonOf("fc"), HasSubstr("judged as bfloat16"));
 }
 
-// Training clips gradients by the norm of all of them.
-TEST_F(BasesTest, StateAfterAGradientCarriesWhatOtherGradientsDo) {
-  Compare({{"late", Io::kGradWeight, 2, 0, kNarrow, kNarrow, "weight"},
-           {"fc", Io::kGradWeight, 3, 0.01F, kNarrow, kNarrow, "weight"},
-           {"late", Io::kState, 5, 0.01F, kWide, kWide, "weight.grad"}});
-  EXPECT_EQ(rows_["late"].verdict(), v1::PASS) << rows_["late"].reason();
-  EXPECT_THAT(rows_["late"].reason(),
-              HasSubstr("computed from fc@grad_weight"));
-}
-
 TEST_F(BasesTest, StateBeforeAGradientIsItsOwn) {
   Compare({{"fc", Io::kGradOutput, 4, 0.01F, kNarrow, kNarrow},
            {"late", Io::kState, 5, 0.01F, kWide, kWide, "weight"},
