@@ -2,6 +2,10 @@
 #include "client/foreign/match/arguments.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "client/foreign/match/limits.h"
 #include "protos/base/shape.h"
@@ -23,6 +27,14 @@ class PairCounts {
   size_t columns_;
   std::vector<uint32_t> counts_;
 };
+
+std::optional<size_t> NumberOf(std::string_view index) {
+  size_t number = 0;
+  const char* const end = index.data() + index.size();
+  const auto [stop, error] = std::from_chars(index.data(), end, number);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
 
 bool MayBeEqual(const TensorSizes& a, const TensorSizes& b) {
   return a.one == b.one || a.one == b.all || a.all == b.one || a.all == b.all;
@@ -101,11 +113,40 @@ Alignment AlignBySize(const OpFacts& golden,
                     sizes_of(target, target_list));
 }
 
+std::optional<Alignment> AlignByNumber(const OpFacts& golden,
+                                       const std::vector<size_t>& golden_list,
+                                       const OpFacts& target,
+                                       const std::vector<size_t>& target_list) {
+  // The last argument is known by its number, so the list is not empty.
+  if (target_list.empty() || target_list.size() >= golden_list.size()) {
+    return std::nullopt;
+  }
+  Alignment out;
+  for (size_t j = 0; j < target_list.size(); ++j) {
+    const auto number = NumberOf(target.tensors[target_list[j]].index);
+    if (!number.has_value() || *number >= golden_list.size()) {
+      return std::nullopt;
+    }
+    const auto count_of = [](const OpFacts& op, size_t i) {
+      return ElementCount(op.tensors[i].shape);
+    };
+    if (count_of(golden, golden_list[*number]) !=
+        count_of(target, target_list[j])) {
+      return std::nullopt;
+    }
+    out.emplace_back(*number, j);
+  }
+  const bool has_last = out.back().first + 1 == golden_list.size();
+  return has_last ? std::optional(std::move(out)) : std::nullopt;
+}
+
 Alignment Align(const OpFacts& golden, const std::vector<size_t>& golden_list,
                 const OpFacts& target, const std::vector<size_t>& target_list) {
   if (golden_list.size() == target_list.size()) {
     return Zip(golden_list.size(), target_list.size());
   }
+  auto by_number = AlignByNumber(golden, golden_list, target, target_list);
+  if (by_number.has_value()) return *std::move(by_number);
   return AlignBySize(golden, golden_list, target, target_list);
 }
 

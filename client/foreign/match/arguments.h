@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,10 @@ using Alignment = std::vector<std::pair<size_t, size_t>>;
 
 // Pairs two lists of tensors: one by one if they have the same length, and
 // otherwise with AlignBySize. Both lists are in ascending order.
+//
+// A file of GE numbers all arguments of its op. If numbers are missing because
+// those arguments could not be read, the others keep their positions: see
+// AlignByNumber.
 Alignment Align(const OpFacts& golden, const std::vector<size_t>& golden_list,
                 const OpFacts& target, const std::vector<size_t>& target_list);
 
@@ -41,6 +46,16 @@ struct TensorSizes {
 // equal.
 Alignment AlignSizes(const std::vector<TensorSizes>& golden,
                      const std::vector<TensorSizes>& target);
+
+// Pairs the tensors of GE in `target` by their numbers, if some numbers are
+// missing and both sides have the same number of arguments. The golden tensors
+// are numbered by their positions, because FX omits arguments that are not
+// tensors. Returns nothing if no number is missing, or if the element counts of
+// a pair differ, which means that the numbers do not correspond.
+std::optional<Alignment> AlignByNumber(const OpFacts& golden,
+                                       const std::vector<size_t>& golden_list,
+                                       const OpFacts& target,
+                                       const std::vector<size_t>& target_list);
 
 // Pairs one by one, up to the end of the shorter list.
 Alignment Zip(size_t golden_count, size_t target_count);

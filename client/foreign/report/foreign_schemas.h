@@ -14,6 +14,10 @@
 // The tables in which a comparison can be reported.
 namespace msitd::report {
 
+// The reason for a pair of complex tensors in a report of msit, whose metrics
+// do not include the imaginary parts.
+inline constexpr char kRealPartsReason[] = "only the real parts are compared.";
+
 struct MsprobeRow;
 
 // Properties of a side in msit's report that are not in the row.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "client/ask/query/interrupts.h"
 #include "client/msit/command/verbs.h"
@@ -8,6 +10,11 @@
 namespace msitd::msit_command {
 
 namespace {
+
+constexpr char kRunsNoModels[] =
+    "msitd does not run models of ONNX, TensorFlow, Caffe or OM: dump both, "
+    "import the dumps with msitctl run import, and compare the runs with "
+    "msitctl compare run";
 
 void AddDebugCompare(VerbTable& table, CLI::App& debug) {
   const auto options = std::make_shared<MindieOptions>();
@@ -33,6 +40,16 @@ void AddDebugCompare(VerbTable& table, CLI::App& debug) {
   table.AddSwitch(verb, "--compat", "-compat",
                   "Report as the original does: only first outputs",
                   options->is_compat);
+  // The message must not depend on the flags for MindIE Torch, which such a
+  // command line lacks.
+  for (const auto& [long_name, short_name] :
+       {std::pair("--golden-model", "-gm"), std::pair("--om-model", "-om")}) {
+    table
+        .AddFlag(verb, long_name, short_name, "Not supported: runs no models",
+                 options->model)
+        .required(false)
+        ->check([](const std::string&) { return std::string(kRunsNoModels); });
+  }
 }
 
 }  // namespace

@@ -156,9 +156,17 @@ void AddLlmVerbs(VerbTable& table) {
   AddAtbDump(table, llm);
   AddLogitsDump(table, llm);
   const std::string hardware = "it requires an Ascend device and ATB";
-  table.Refuse(llm, "opcheck", "oo", hardware);
-  table.Refuse(llm, "errcheck", "ee", hardware);
-  table.Refuse(llm, "transform", "", hardware);
+  table.Refuse(llm, "opcheck", "oo",
+               hardware +
+                   ", which run the operations again; to check their recorded "
+                   "outputs, use msit llm compare with a golden dump");
+  table.Refuse(llm, "errcheck", "ee",
+               hardware +
+                   "; to find NaN and infinities, use msit llm dump, msitctl "
+                   "run import and msitctl tensor find");
+  table.Refuse(llm, "transform", "",
+               "it converts source code of ATB models, which msitd does not "
+               "do, and nothing replaces it");
 }
 
 }  // namespace msitd::msit_command

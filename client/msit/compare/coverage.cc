@@ -60,7 +60,7 @@ void Coverage::Tell(std::string_view prefix, std::string_view suffix,
   const std::string text = fmt::format(
       "{}{} pairs compared, {} tensors unmatched, {} need no counterpart{}",
       prefix, pair_count_, unmatched_count_, expected_count_, suffix);
-  if (unmatched_count_ > 0) {
+  if (unmatched_count_ > 0 || pair_count_ == 0) {
     log.Warning(text);
   } else {
     log.Info(text);

@@ -35,7 +35,7 @@ class Coverage {
   const std::vector<match::LeftTensors>& left() const { return left_; }
 
   // Logs `<prefix>3 pairs compared, ...<suffix>`, as a warning if tensors lack
-  // a counterpart.
+  // a counterpart or there is no pair.
   void Tell(std::string_view prefix, std::string_view suffix,
             Logger& log) const;
 

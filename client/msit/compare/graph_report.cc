@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "client/ask/text/text.h"
+#include "client/foreign/report/foreign_schemas.h"
 #include "client/msit/table/output_file.h"
 #include "protos/status/status.h"
 
@@ -18,9 +19,11 @@ constexpr size_t kIdColumns = 2;  // token_id and data_id.
 constexpr size_t kGoldenDType = 4;
 constexpr size_t kMyPath = 9;
 constexpr size_t kMyDType = 11;
+constexpr size_t kMaxAbsolute = 19;
 constexpr size_t kReason = 23;
 
 constexpr char kInt8[] = "torch.int8";
+constexpr char kComplex[] = "torch.complex";
 // Returns the type to which CANN's parser converts one that numpy does not
 // have.
 std::string ParsedDType(const std::string& dtype) {
@@ -60,6 +63,13 @@ absl::Status GraphReport::Add(const ask::Cells& cells) {
       fields[column] = ParsedDType(fields[column]);
     }
   }
+  const bool has_real_parts_only = !is_compat_ &&
+                                   !fields[kMaxAbsolute].empty() &&
+                                   fields[kGoldenDType].starts_with(kComplex);
+  if (has_real_parts_only) {
+    std::string& reason = fields[kReason];
+    reason = report::kRealPartsReason + (reason.empty() ? "" : " " + reason);
+  }
   RowSpool::Row row;
   row.token = token_;
   row.op = op_;
@@ -67,12 +77,10 @@ absl::Status GraphReport::Add(const ask::Cells& cells) {
       (fields[kGoldenDType] == kInt8) != (fields[kMyDType] == kInt8);
   // npos + 1 is 0.
   row.key = fields[kMyPath].substr(fields[kMyPath].rfind('.') + 1);
-  const bool shapes_differ = fields[kReason] == kShapesDiffer;
+  row.shapes_differ = fields[kReason] == kShapesDiffer;
   fields.erase(fields.begin(), fields.begin() + kIdColumns);
   return spool_.Add(std::move(row),
-                    is_compat_ && shapes_differ
-                        ? ""
-                        : ask::CsvLine(fields, /*guards_formulas=*/false));
+                    ask::CsvLine(fields, /*guards_formulas=*/false));
 }
 
 void GraphReport::NumberRows(const OpPlaces& places, int64_t& first_id) {
@@ -92,17 +100,11 @@ void GraphReport::NumberRows(const OpPlaces& places, int64_t& first_id) {
   for (RowSpool::Row& row : rows) row.id = first_id++;
 }
 
-absl::Status GraphReport::WriteRow(const RowSpool::Row& row,
-                                   std::string& line) {
-  MSITD_RETURN_IF_ERROR(spool_.Read(row, line));
-  line.insert(0, fmt::format("{},{},", row.token, row.id));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::string> GraphReport::Save(const std::string& folder,
                                               const std::string& stem,
                                               const OpPlaces& places,
-                                              int64_t& first_id) {
+                                              int64_t& first_id,
+                                              const TakeOmitted& omit) {
   NumberRows(places, first_id);
   std::vector<RowSpool::Row>& rows = spool_.rows();
   std::stable_sort(rows.begin(), rows.end(),
@@ -115,16 +117,17 @@ absl::StatusOr<std::string> GraphReport::Save(const std::string& folder,
         // skips the row after each removed row.
         bool was_removed = false;
         for (const RowSpool::Row& row : rows) {
-          if (row.bytes == 0) {
-            ++left_out_count_;
+          MSITD_RETURN_IF_ERROR(spool_.Read(row, line));
+          // msit does not add these rows to the list at all.
+          const bool was_dropped = is_compat_ && row.shapes_differ;
+          if (!was_dropped) {
+            was_removed = is_compat_ && row.one_is_int8 && !was_removed;
+          }
+          if (was_dropped || was_removed) {
+            MSITD_RETURN_IF_ERROR(omit(row.token, line));
             continue;
           }
-          was_removed = is_compat_ && row.one_is_int8 && !was_removed;
-          if (was_removed) {
-            ++left_out_count_;
-            continue;
-          }
-          MSITD_RETURN_IF_ERROR(WriteRow(row, line));
+          line.insert(0, fmt::format("{},{},", row.token, row.id));
           MSITD_RETURN_IF_ERROR(take(line));
         }
         return absl::OkStatus();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -33,16 +34,18 @@ class GraphReport {
   // Adds a row, with a cell for each heading.
   absl::Status Add(const ask::Cells& cells);
 
-  // Rows that Save did not write.
-  size_t left_out_count() const { return left_out_count_; }
+  // Accepts the token of a row that the report omits, and its line without the
+  // two columns of ids.
+  using TakeOmitted = std::function<absl::Status(int64_t, std::string_view)>;
 
   // Writes `<stem>.csv` in `folder`. Returns its path. Rows are numbered from
   // `first_id` on in the order of msit: by token, then ops that are not in the
   // graph by their files, then the others in the order of the graph. `first_id`
-  // becomes the next number.
+  // becomes the next number. Rows that msit omits are passed to `omit`.
   absl::StatusOr<std::string> Save(const std::string& folder,
                                    const std::string& stem,
-                                   const OpPlaces& places, int64_t& first_id);
+                                   const OpPlaces& places, int64_t& first_id,
+                                   const TakeOmitted& omit);
 
  private:
   struct Op {
@@ -55,7 +58,6 @@ class GraphReport {
         is_compat_(is_compat),
         spool_(std::move(spool)) {}
   void NumberRows(const OpPlaces& places, int64_t& first_id);
-  absl::Status WriteRow(const RowSpool::Row& row, std::string& line);
 
   std::string header_;
   bool is_compat_;
@@ -64,7 +66,6 @@ class GraphReport {
   std::unordered_map<std::string, uint32_t> op_numbers_;
   int64_t token_ = 0;
   uint32_t op_ = 0;
-  size_t left_out_count_ = 0;
 };
 
 }  // namespace msitd::msit_command

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/ask/report/table/sinks.h"
+#include "client/foreign/match/torch/module_pairs.h"
 #include "client/foreign/report/foreign_schemas.h"
 #include "client/msit/compare/coverage.h"
 #include "client/msit/compare/custom_columns.h"
@@ -26,6 +27,7 @@
 #include "client/msit/compare/statistics_schema.h"
 #include "client/msit/table/output_file.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
@@ -108,6 +110,16 @@ std::string ReasonOfCards(const v1::ComparisonRow& row) {
   return "";
 }
 
+// Returns everything that a row has to report in addition to its metrics.
+std::string ReasonOf(const v1::ComparisonRow& row) {
+  const bool is_complex = IsComplex(static_cast<DType>(row.golden().dtype())) &&
+                          IsComplex(static_cast<DType>(row.target().dtype()));
+  std::string out = ReasonOfCards(row);
+  if (!is_complex || row.metrics_size() == 0) return out;
+  return out.empty() ? report::kRealPartsReason
+                     : out + " " + report::kRealPartsReason;
+}
+
 class LevelComparison {
  public:
   LevelComparison(const LevelOptions& options, ask::Interrupts& interrupts,
@@ -115,8 +127,8 @@ class LevelComparison {
       : options_(options),
         interrupts_(interrupts),
         log_(log),
-        golden_(options.golden),
-        my_(options.my),
+        golden_(options.golden, options.is_compat),
+        my_(options.my, options.is_compat),
         columns_(*options.algorithms, options.is_compat) {}
 
   absl::Status Run();
@@ -369,6 +381,10 @@ absl::Status LevelComparison::CompareLevel(const Level& level,
                                            ask::TableSink& table) {
   const std::string prefix = fmt::format("{}: ", level.name);
   Coverage& coverage = coverages_.emplace_back(prefix, Coverage()).second;
+  const bool has_layers = golden_.types.has_layers() || my_.types.has_layers();
+  if (!has_atb() && !has_layers && level.level != ModuleLevel::kApi) {
+    log_.Warning(fmt::format("{}{}", prefix, match::kFewLayers));
+  }
   MSITD_ASSIGN_OR_RETURN(RowSpool rows, RowSpool::Make());
   for (const Phase& phase : Phases()) {
     const auto& tokens = my_.tokens;
@@ -399,7 +415,7 @@ absl::Status LevelComparison::AddRow(const v1::ComparisonRow& row,
   const TensorPlace golden = golden_.PlaceOf(row.golden());
   const TensorPlace my = my_.PlaceOf(row.target());
   RowSink sink(golden, my, options_.compares_statistics ? nullptr : &columns_,
-               options_.is_compat ? "" : ReasonOfCards(row), table);
+               options_.is_compat ? "" : ReasonOf(row), table);
   return schema.Add(row, sink);
 }
 

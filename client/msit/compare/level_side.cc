@@ -74,7 +74,7 @@ std::string NaturalKey(std::string_view text) {
   return out;
 }
 
-ModuleTypes::ModuleTypes(const DumpSide& side) {
+ModuleTypes::ModuleTypes(const DumpSide& side, bool is_compat) {
   if (side.kind != trees::TreeKind::kMsit) return;
   const auto tree = match::ParseModelTree(
       fmt::format("{}/{}", side.process, kModelTree), ModelTreeText(side));
@@ -84,10 +84,12 @@ ModuleTypes::ModuleTypes(const DumpSide& side) {
     types_[(*tree)[i].op] = (*tree)[i].type;
     places_.emplace((*tree)[i].op, i);
   }
-  for (const size_t layer : tree->Layers()) {
+  std::vector<size_t> layers = tree->Layers();
+  if (layers.empty() && !is_compat) layers = tree->FewLayers();
+  for (const size_t layer : layers) {
     layers_.emplace((*tree)[layer].op, layers_.size());
   }
-  for (const size_t module : match::ModulesOfLayers(*tree)) {
+  for (const size_t module : match::ModulesOfLayers(*tree, layers)) {
     modules_.emplace((*tree)[module].op, modules_.size());
   }
 }

@@ -34,7 +34,9 @@ std::string NaturalKey(std::string_view text);
 // Immutable.
 class ModuleTypes {
  public:
-  explicit ModuleTypes(const DumpSide& side);
+  // `is_compat`: there are layers only if msit finds them, so only in models
+  // with more than ten.
+  ModuleTypes(const DumpSide& side, bool is_compat);
 
   // Returns the type; empty if it is not known.
   std::string TypeOf(const std::string& op) const;
@@ -49,6 +51,10 @@ class ModuleTypes {
   // Modules of the level are first, and all modules are in the order of their
   // tree. Ops that modules call follow them.
   std::string OrderOf(const std::string& op, match::ModuleLevel level) const;
+
+  // Returns true if the tree has layers. Without them, no module belongs to the
+  // levels layer and module.
+  bool has_layers() const { return !layers_.empty(); }
 
   // Why there are none, or OK.
   const absl::Status& status() const { return status_; }
@@ -73,7 +79,8 @@ std::string ModelTreeText(const DumpSide& side);
 // A side of the comparison: its tree and the properties of the dump.
 // Thread-compatible.
 struct LevelSide {
-  explicit LevelSide(const DumpSide& side) : about(side), types(side) {}
+  LevelSide(const DumpSide& side, bool is_compat)
+      : about(side), types(side, is_compat) {}
 
   // Opens the tree and determines its tokens. Returns the errors of OpenTree.
   absl::Status Open(Logger& log);

@@ -293,6 +293,7 @@ absl::Status CompareMindie(const MindieOptions& options,
   real.golden = AbsolutePath(options.golden);
   real.my = AbsolutePath(options.my);
   real.output = AbsolutePath(options.output);
+  MSITD_RETURN_IF_ERROR(Annotate(CheckReportFolder(real.output), "--output"));
   return MindieComparison(real, interrupts, log).Run();
 }
 

@@ -17,6 +17,8 @@ struct MindieOptions {
   // The folder with both mappings.
   std::string mapping_folder;
   std::string output;
+  // A model that the original would run. Not used.
+  std::string model;
   // Reproduces the report of msit: only the first output of each op, and only
   // those of equal shapes.
   bool is_compat = false;

@@ -33,6 +33,10 @@ constexpr size_t kMissingWarningsMax = 10000;
 // The prefix of the file of a fused op.
 constexpr char kFusedOp[] = "AutomaticBufferFusionOp";
 
+// The beginnings of the names of reports, and of tables with the rest.
+constexpr std::string_view kReportPrefix = "msit_cmp_report_";
+constexpr std::string_view kNotComparedPrefix = "msit_not_compared_";
+
 // The position in msit's 24 columns.
 constexpr size_t kMyPathColumn = 9;
 constexpr size_t kReasonColumn = 23;
@@ -131,6 +135,21 @@ void AddPlaces(const std::string& graph_file, OpPlaces& places) {
   }
 }
 
+// Returns the daemon's reason for a row with one side in the words of this
+// report. The daemon's words are about the mapping, which users do not see.
+std::string PlainReason(std::string reason, bool is_golden, int64_t call) {
+  const std::string_view other = is_golden ? "my" : "golden";
+  if (reason.ends_with("what the mapping pairs it with is not there")) {
+    if (call == 0) {
+      return fmt::format("its {} tensor was not recorded in this token", other);
+    }
+    return fmt::format("the {} side has fewer dumps of the op in this token",
+                       other);
+  }
+  if (!reason.ends_with("not in the mapping")) return reason;
+  return fmt::format("no {} tensor corresponds to it", other);
+}
+
 // Returns the name of an op in the graph, without the model before it.
 std::string_view InGraph(std::string_view op, const trees::GePlace& place) {
   const std::string model = fmt::format("{}/{}/", place.model, place.model_id);
@@ -202,6 +221,7 @@ absl::Status RankComparison::Open() {
       });
   headings_ = schema_->Begin(v1::Comparison());
   columns_.AddHeadings(headings_);
+  MSITD_ASSIGN_OR_RETURN(not_compared_, NotCompared::Make(headings_));
   return absl::OkStatus();
 }
 
@@ -326,10 +346,33 @@ absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOfFile(
   return &found->second;
 }
 
+absl::Status RankComparison::ListProblem(bool is_golden,
+                                         const std::string& file,
+                                         const std::string& reason) {
+  NotCompared::Tensor about;
+  about.is_golden = is_golden;
+  about.path = file;
+  about.reason =
+      fmt::format("{}: {}", is_golden ? "golden_data" : "my_data", reason);
+  // The folders of FX have different meanings.
+  if (!is_golden || !options_.is_golden_fx) {
+    about.token = trees::GePlaceOf(FoldersOf(file)).token;
+  }
+  return not_compared_->AddRow(about);
+}
+
 absl::Status RankComparison::AddProblemRows(const RunPair& runs) {
-  // msit ends here.
-  if (options_.is_compat) return absl::OkStatus();
+  for (const auto& problem : runs.ProblemsOf(kGoldenRun)) {
+    MSITD_RETURN_IF_ERROR(
+        ListProblem(/*is_golden=*/true, problem.file, problem.reason));
+  }
   for (const auto& problem : runs.ProblemsOf(kMyRun)) {
+    // msit ends here.
+    if (options_.is_compat) {
+      MSITD_RETURN_IF_ERROR(
+          ListProblem(/*is_golden=*/false, problem.file, problem.reason));
+      continue;
+    }
     const std::string name = problem.file.substr(problem.file.rfind('/') + 1);
     const auto parsed = trees::ParseGeFileName(name);
     const trees::GePlace place = trees::GePlaceOf(FoldersOf(problem.file));
@@ -407,20 +450,37 @@ OpPlaces RankComparison::PlacesOf(const GraphKey& key, size_t number) const {
   return places;
 }
 
-absl::Status RankComparison::AddRow(const v1::Comparison& /*comparison*/,
-                                    const v1::ComparisonRow& row) {
-  if (!row.has_golden() || !row.has_target()) {
-    const bool is_missing = row.verdict() == v1::UNMATCHED && row.has_target();
-    if (is_self_ || !is_missing || options_.is_golden_fx) {
-      return absl::OkStatus();
-    }
+absl::Status RankComparison::AddUnmatched(const v1::ComparisonRow& row) {
+  const bool is_golden = row.has_golden();
+  const std::string& name =
+      is_golden ? row.golden().name() : row.target().name();
+  // Conversions are compared with themselves.
+  if (is_self_ || row.verdict() != v1::UNMATCHED ||
+      self_compared_.contains(name)) {
+    return absl::OkStatus();
+  }
+  if (!is_golden && !options_.is_golden_fx) {
     const std::string text =
         fmt::format("Golden data missing, My tensor name: {}", row.op());
     if (warned_.size() < kMissingWarningsMax && warned_.insert(text).second) {
       log_.Warning(text);
     }
-    return absl::OkStatus();
   }
+  auto key = ParseTensorName(name);
+  if (!key.has_value()) return absl::OkStatus();
+  const TensorPlace place = PlaceOf(is_golden, *std::move(key));
+  return not_compared_->Add(
+      {.token = place.key.token,
+       .is_golden = is_golden,
+       .op = place.key.op,
+       .call = place.key.call,
+       .path = place.file.path.empty() ? name : MsitPath(place.file, place.key),
+       .reason = PlainReason(row.reason(), is_golden, place.key.call)});
+}
+
+absl::Status RankComparison::AddRow(const v1::Comparison& /*comparison*/,
+                                    const v1::ComparisonRow& row) {
+  if (!row.has_golden() || !row.has_target()) return AddUnmatched(row);
   auto golden_key = ParseTensorName(row.golden().name());
   auto key = ParseTensorName(row.target().name());
   if (!golden_key.has_value() || !key.has_value()) {
@@ -435,6 +495,25 @@ absl::Status RankComparison::AddRow(const v1::Comparison& /*comparison*/,
   return schema_->Add(row, sink);
 }
 
+void RankComparison::TellOfTokens(const Graph& graph) const {
+  std::set<int64_t> mine = graph.tokens;
+  for (const int64_t token : my_tokens_) {
+    if (graphs_.size() == 1 || !common_tokens_.contains(token)) {
+      mine.insert(token);
+    }
+  }
+  log_.Info("All token ids in my_dump_data: " + DictKeys(mine));
+  log_.Info("All token ids in golden_dump_data: " + DictKeys(golden_tokens_));
+  for (const int64_t token : mine) {
+    if (common_tokens_.contains(token)) {
+      log_.Info(fmt::format("Comparing token_id: {}", token));
+    } else {
+      log_.Warning(
+          fmt::format("My token_id {} not found in golden dump data", token));
+    }
+  }
+}
+
 absl::Status RankComparison::SaveReports() {
   if (graphs_.empty()) {
     MSITD_ASSIGN_OR_RETURN(GraphReport report,
@@ -442,34 +521,34 @@ absl::Status RankComparison::SaveReports() {
     graphs_.emplace(GraphKey(), Graph{std::move(report), common_tokens_});
   }
   MSITD_RETURN_IF_ERROR(MakeReportFolder(options_.output));
-  size_t left_out_count = 0;
+  const std::string time = UtcTimeStamp();
   size_t number = 0;
   int64_t next_id = 0;
   for (auto& [key, graph] : graphs_) {
-    std::set<int64_t> mine = graph.tokens;
-    for (const int64_t token : my_tokens_) {
-      if (graphs_.size() == 1 || !common_tokens_.contains(token)) {
-        mine.insert(token);
-      }
-    }
-    log_.Info("All token ids in my_dump_data: " + DictKeys(mine));
-    log_.Info("All token ids in golden_dump_data: " + DictKeys(golden_tokens_));
-    for (const int64_t token : mine) {
-      if (common_tokens_.contains(token)) {
-        log_.Info(fmt::format("Comparing token_id: {}", token));
-      } else {
-        log_.Warning(
-            fmt::format("My token_id {} not found in golden dump data", token));
-      }
-    }
+    TellOfTokens(graph);
     MSITD_ASSIGN_OR_RETURN(
         const std::string path,
-        graph.report.Save(options_.output, PrefixOf(key) + UtcTimeStamp(),
-                          PlacesOf(key, number++), next_id));
+        graph.report.Save(options_.output, PrefixOf(key) + time,
+                          PlacesOf(key, number++), next_id,
+                          [this](int64_t token, std::string_view line) {
+                            return not_compared_->AddOmitted(token, line);
+                          }));
     log_.Info("Saved comparing results: " + path);
-    left_out_count += graph.report.left_out_count();
   }
-  coverage_.Tell("", fmt::format(", {} rows left out", left_out_count), log_);
+  for (const int64_t token : golden_tokens_) {
+    if (my_tokens_.contains(token)) continue;
+    log_.Warning(
+        fmt::format("Golden token_id {} not found in my dump data", token));
+  }
+  std::string prefix = options_.report_prefix;
+  if (prefix.starts_with(kReportPrefix)) {
+    prefix.replace(0, kReportPrefix.size(), kNotComparedPrefix);
+  }
+  MSITD_RETURN_IF_ERROR(
+      not_compared_->Save(options_.output, prefix + time, log_));
+  coverage_.Tell(
+      "", fmt::format(", {} rows left out", not_compared_->omitted_count()),
+      log_);
   return absl::OkStatus();
 }
 

@@ -22,6 +22,7 @@
 #include "client/msit/compare/coverage.h"
 #include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/graph_report.h"
+#include "client/msit/compare/not_compared.h"
 #include "client/msit/compare/run_pair.h"
 #include "protos/base/tensor_key.h"
 
@@ -93,12 +94,18 @@ class RankComparison {
   // Returns the graph of a tensor of my side, ready for its row.
   absl::StatusOr<Graph*> GraphOf(const TensorPlace& mine);
   // Adds a row for each file of my side of which some or all tensors could not
-  // be read.
+  // be read, and lists those of the golden side.
   absl::Status AddProblemRows(const RunPair& runs);
+  // Lists a file that has no row.
+  absl::Status ListProblem(bool is_golden, const std::string& file,
+                           const std::string& reason);
+  void TellOfTokens(const Graph& graph) const;
   // Returns the part before the time in the name of the report of a graph.
   std::string PrefixOf(const GraphKey& key) const;
   absl::Status AddRow(const v1::Comparison& comparison,
                       const v1::ComparisonRow& row);
+  // Adds a row with one side.
+  absl::Status AddUnmatched(const v1::ComparisonRow& row);
   TensorPlace PlaceOf(bool is_golden, TensorKey key) const;
   // Returns the path of a tensor of the row as msit writes it.
   std::string PathOf(bool is_golden) const;
@@ -131,6 +138,7 @@ class RankComparison {
   bool is_fused_ = false;
   std::set<std::string> warned_;
   Coverage coverage_;
+  std::optional<NotCompared> not_compared_;
   // The names of tensors in this batch, and the number of tensors in a token.
   std::unordered_set<std::string> self_compared_;
   size_t self_compared_count_ = 0;

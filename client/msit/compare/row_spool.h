@@ -27,6 +27,8 @@ class RowSpool {
     uint32_t op = 0;
     // True if exactly one side is int8.
     bool one_is_int8 = false;
+    // True if the numbers of elements of both sides differ.
+    bool shapes_differ = false;
     // The key by which msit sorts the report.
     std::string key;
     // A number that the caller assigns.

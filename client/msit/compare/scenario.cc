@@ -13,6 +13,7 @@
 #include "client/foreign/match/limits.h"
 #include "client/msit/compare/dump_side.h"
 #include "client/msit/compare/level_report.h"
+#include "client/msit/compare/side_checks.h"
 #include "client/msit/compare/torchair.h"
 #include "client/msit/pair/custom_algorithms.h"
 #include "client/msit/table/output_file.h"
@@ -105,6 +106,11 @@ absl::Status CompareSides(const CompareOptions& options,
   if (!is_golden_folder && !is_my_folder) {
     return CompareFiles(options, interrupts, log);
   }
+  if (is_golden_folder && is_my_folder) {
+    MSITD_RETURN_IF_ERROR(CheckSides(golden, my));
+  }
+  MSITD_RETURN_IF_ERROR(
+      Annotate(CheckReportFolder(OutputOf(options)), "--output"));
   MSITD_ASSIGN_OR_RETURN(
       CustomAlgorithms algorithms,
       CustomAlgorithms::Start(options.algorithms, interrupts, log));

@@ -327,6 +327,8 @@ absl::Status CompareWeights(const std::string& golden, const std::string& my,
                             ask::Interrupts& interrupts, Logger& log) {
   MSITD_ASSIGN_OR_RETURN(Weights golden_weights, Weights::Open(golden, log));
   MSITD_ASSIGN_OR_RETURN(Weights my_weights, Weights::Open(my, log));
+  MSITD_RETURN_IF_ERROR(
+      Annotate(CheckReportFolder(AbsolutePath(output)), "--output"));
   return WeightComparison(golden_weights, my_weights, interrupts, log)
       .Run(output);
 }

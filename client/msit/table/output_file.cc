@@ -8,10 +8,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "client/ask/print/file_sink.h"
 #include "protos/os/unique_fd.h"
@@ -21,6 +23,7 @@ namespace msitd::msit_command {
 namespace {
 
 constexpr int kSameNameMax = 1000;
+constexpr int kCheckAttempts = 4;
 
 // A report is written in pieces of this size, because its rows are produced one
 // by one.
@@ -50,6 +53,30 @@ absl::StatusOr<std::string> ReserveName(const std::string& folder,
     if (errno != EEXIST || i == kSameNameMax) return ErrnoStatus(errno, path);
     path = fmt::format("{}/{}_{}{}", folder, stem, i, extension);
   }
+}
+
+// Implements CheckReportFolder once.
+absl::Status TryReportFolder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> made;
+  std::error_code error;
+  for (fs::path at = folder; !at.empty() && !fs::exists(at, error);
+       at = at.parent_path()) {
+    made.push_back(at);
+    if (at == at.parent_path()) break;
+  }
+  absl::Status out = MakeReportFolder(folder);
+  if (out.ok()) {
+    std::string path = folder + "/.msit-XXXXXX";
+    const UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));
+    if (file.valid()) {
+      ::unlink(path.c_str());
+    } else {
+      out = ErrnoStatus(errno, "write into " + folder);
+    }
+  }
+  for (const fs::path& path : made) ::rmdir(path.c_str());
+  return out;
 }
 
 }  // namespace
@@ -86,6 +113,16 @@ absl::Status MakeReportFolder(const std::string& folder) {
   std::filesystem::create_directories(folder, error);
   return error ? ErrnoStatus(error.value(), "make " + folder)
                : absl::OkStatus();
+}
+
+absl::Status CheckReportFolder(const std::string& folder) {
+  absl::Status out;
+  // Another msit may remove the folder that both just created.
+  for (int i = 0; i < kCheckAttempts; ++i) {
+    out = TryReportFolder(folder);
+    if (!absl::IsNotFound(out)) break;
+  }
+  return out;
 }
 
 absl::Status ReplaceReportFile(

@@ -31,6 +31,11 @@ absl::StatusOr<std::string> WriteCsvFile(const std::string& folder,
 // its group.
 absl::Status MakeReportFolder(const std::string& folder);
 
+// Checks that MakeReportFolder and the reports will succeed, by creating the
+// folder and a file, and removing what it created. Call it before work that
+// takes long. Errors name the path.
+absl::Status CheckReportFolder(const std::string& folder);
+
 // Accepts the next bytes of a file.
 using ByteTake = std::function<absl::Status(std::string_view)>;
 

@@ -25,10 +25,22 @@ def test_a_wrong_command_line_is_two(tmp_path: Path) -> None:
 
 def test_verbs_that_are_not_there_say_what_to_use(tmp_path: Path) -> None:
     listed = msit(tmp_path, "llm", "--help").stdout
-    for verb in ("oo", "ee", "transform"):
+    for verb, instead in (
+        ("oo", "use msit llm compare with a golden dump"),
+        ("ee", "msitctl tensor find"),
+        ("transform", "nothing replaces it"),
+    ):
         assert re.search(rf"\b{verb}\b", listed)
         done = msit(tmp_path, "llm", verb, "--exec", "x y", "-er", "0,1", expect=1)
-        assert "is not in this build: " in done.stderr
+        (line,) = done.stderr.splitlines()
+        assert "is not in this build: " in line and instead in line
+    done = msit(tmp_path, "debug", "dump", "-m", "a.onnx", expect=1)
+    (line,) = done.stderr.splitlines()
+    assert "without --exec" in line and "the Python package msitd" in line
+    for words in (("-gm", "a.onnx", "-om", "a.om"), ("--om-model", "a.om")):
+        done = msit(tmp_path, "debug", "compare", *words, expect=2)
+        (line,) = done.stderr.splitlines()
+        assert "does not run models" in line and "msitctl run import" in line
 
 
 def test_installers_fetch_nothing_and_succeed(tmp_path: Path) -> None:

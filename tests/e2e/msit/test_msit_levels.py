@@ -46,23 +46,25 @@ def module(name: str, kind: str, *children: dict[str, object]) -> dict[str, obje
     return {"name": name, "type": kind, "children": list(children)}
 
 
-def write_torch(dump: Path, tokens: range, error: float = 0) -> Path:
+def write_torch(
+    dump: Path, tokens: range, error: float = 0, count: int = LAYERS
+) -> Path:
     """Writes a model of layers with one MLP each. Returns the folder of its process."""
     process = dump / "torch_tensors" / "cpu_99"
     layers = []
     for token in tokens:
         torch.manual_seed(token)
-        for i in range(LAYERS):
+        for i in range(count):
             name = f"root.layers.{i}"
             for part in (name, f"{name}.mlp", f"{name}.mlp.fc"):
                 folder = process / str(token) / part
                 folder.mkdir(parents=True)
                 value = torch.randn(2, 3)
                 torch.save(value, folder / "input_0.pth")
-                if i == LAYERS - 1 and part == name:
+                if i == count - 1 and part == name:
                     value = value + error
                 torch.save(value, folder / "output.pth")
-    for i in range(LAYERS):
+    for i in range(count):
         name = f"root.layers.{i}"
         fc = module(f"{name}.mlp.fc", "Linear")
         layers.append(module(name, "Layer", module(f"{name}.mlp", "MLP", fc)))
@@ -113,6 +115,23 @@ def test_torch_models_are_compared_on_three_levels(tmp_path: Path) -> None:
     assert f"Saved comparing results: {os.path.realpath(report)}" in messages(
         log, "INFO"
     )
+
+
+def test_models_with_few_layers_have_levels(tmp_path: Path) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1), count=3)
+    my = write_torch(tmp_path / "msit_dump_2", range(1), count=3)
+    sides = ("llm", "compare", "-gp", str(golden), "-mp", str(my))
+    log, (report,) = run(tmp_path, *sides)
+    book = openpyxl.load_workbook(report)
+    assert [sheet.max_row for sheet in book] == [1 + 3, 1 + 3, 1 + 18]
+    assert not messages(log, "WARNING")
+    report.unlink()
+    # The original finds none.
+    log, (report,) = run(tmp_path, *sides, "--compat")
+    book = openpyxl.load_workbook(report)
+    assert [sheet.max_row for sheet in book][:2] == [1, 1]
+    rule = [text for text in messages(log, "WARNING") if "-cl api" in text]
+    assert [text.split(":")[0] for text in rule] == ["layer", "module"]
 
 
 def test_one_level_is_a_csv(tmp_path: Path) -> None:
@@ -409,7 +428,7 @@ def test_prefill_and_decode_are_compared_token_by_token(tmp_path: Path) -> None:
     assert layer_rows(tmp_path, golden, execution) == expected([0, 1])
     assert layer_rows(tmp_path, f"{golden}/1", execution) == expected([1])
     # Each of two dumps of the library has a warm-up.
-    rows = layer_rows(tmp_path, my, my)
+    rows = layer_rows(tmp_path, shutil.copytree(my, f"{my}_copy"), my)
     assert len(rows) == 5 * LAYERS
     # It is compared by itself if the user names it.
     warm_up = my / "tensors" / "0_4242" / "0"

@@ -113,3 +113,13 @@ def ge_tokens(dump: Path, graph: int = 1, model: int | None = None) -> Path:
     """Returns the folder of a graph's tokens, below that of a rank or a dump."""
     name = str(graph if model is None else model)
     return dump / "20250901120005" / "0" / f"graph_{graph}" / name
+
+
+def write_new_layout(folder: Path, tokens: range = range(2), error: float = 0) -> None:
+    """Writes the dumps `my` of GE and `golden` of FX."""
+    my = folder / "my"
+    write_graph(my)
+    for token in tokens:
+        write_ge(ge_tokens(rank_folder(my, 0)) / str(token), token, error=error)
+        fx = rank_folder(folder / "golden", 0) / "graph_1" / str(token)
+        write_fx(fx, token)

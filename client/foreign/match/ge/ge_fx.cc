@@ -362,7 +362,10 @@ void ModelMatcher::ZipAsMsit(size_t node, size_t op, Io io) {
   if (golden(node).call_count > 1 || target(op).call_count > 1) {
     calls = {golden(node).largest_call, target(op).largest_call};
   }
-  for (const auto& [i, j] : Zip(inner.size(), outer.size())) {
+  // msit cannot read such an op at all.
+  const auto by_number = AlignByNumber(golden(node), inner, target(op), outer);
+  for (const auto& [i, j] :
+       by_number.value_or(Zip(inner.size(), outer.size()))) {
     builder_.Pair({node, inner[i]}, {op, outer[j]}, kByGraph, calls);
   }
 }

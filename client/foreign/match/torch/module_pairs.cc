@@ -109,13 +109,12 @@ ModulePlace PlaceOf(std::string_view tensor) {
 
 class Pairer {
  public:
-  Pairer(const ModuleTree& torch, const ModuleTree& atb)
+  Pairer(const ModuleTree& torch, const ModuleTree& atb,
+         const LayersOfModels& layers)
       : torch_(torch), atb_(atb) {
-    const auto torch_layers = torch.Layers();
-    const auto atb_layers = atb.Layers();
-    const size_t count = std::min(torch_layers.size(), atb_layers.size());
+    const size_t count = std::min(layers.torch.size(), layers.atb.size());
     for (size_t i = 0; i < count; ++i) {
-      layers_.emplace_back(torch_layers[i], atb_layers[i]);
+      layers_.emplace_back(layers.torch[i], layers.atb[i]);
     }
   }
 
@@ -413,9 +412,18 @@ bool IsTypeName(std::string_view text) {
 
 }  // namespace
 
-std::vector<size_t> ModulesOfLayers(const ModuleTree& tree) {
+LayersOfModels FindLayers(const ModuleTree& torch, const ModuleTree& atb,
+                          bool finds_few) {
+  LayersOfModels out{torch.Layers(), atb.Layers()};
+  if (!finds_few || !out.torch.empty() || !out.atb.empty()) return out;
+  LayersOfModels few{torch.FewLayers(), atb.FewLayers()};
+  return few.torch.size() == few.atb.size() ? few : out;
+}
+
+std::vector<size_t> ModulesOfLayers(const ModuleTree& tree,
+                                    const std::vector<size_t>& layers) {
   std::vector<size_t> out;
-  for (const size_t layer : tree.Layers()) {
+  for (const size_t layer : layers) {
     const size_t begin = out.size();
     for (const ModuleWords& words : kModuleWords) {
       for (const size_t child : tree[layer].children) {
@@ -459,11 +467,10 @@ absl::StatusOr<OpMapping> ParseOpMapping(std::string_view text) {
   return out;
 }
 
-absl::StatusOr<std::vector<ModulePair>> PairModules(const ModuleTree& torch,
-                                                    const ModuleTree& atb,
-                                                    ModuleLevel level,
-                                                    const OpMapping& user) {
-  Pairer pairer(torch, atb);
+absl::StatusOr<std::vector<ModulePair>> PairModules(
+    const ModuleTree& torch, const ModuleTree& atb, ModuleLevel level,
+    const OpMapping& user, const LayersOfModels& layers) {
+  Pairer pairer(torch, atb, layers);
   const bool is_all = level == ModuleLevel::kAll;
   if (is_all || level != ModuleLevel::kModule) {
     pairer.ByLayer();

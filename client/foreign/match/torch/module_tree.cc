@@ -185,6 +185,27 @@ std::vector<size_t> ModuleTree::Layers() const {
   return out;
 }
 
+std::vector<size_t> ModuleTree::FewLayers() const {
+  std::vector<size_t> breadth = {0};
+  for (size_t i = 0; i < breadth.size(); ++i) {
+    std::unordered_map<std::string_view, std::vector<size_t>> by_type;
+    const std::vector<size_t>* most = nullptr;
+    for (const size_t child : nodes_[breadth[i]].children) {
+      breadth.push_back(child);
+      const ModuleNode& node = nodes_[child];
+      const bool is_numbered = !node.name.empty() && node.name.back() >= '0' &&
+                               node.name.back() <= '9';
+      if (!is_numbered || node.type.empty() || node.children.empty()) continue;
+      std::vector<size_t>& same = by_type[node.type];
+      same.push_back(child);
+      // The references remain valid. The first of equally common types wins.
+      if (most == nullptr || same.size() > most->size()) most = &same;
+    }
+    if (most != nullptr && most->size() > 1) return *most;
+  }
+  return {};
+}
+
 absl::StatusOr<ModuleTree> ParseModelTree(std::string_view file,
                                           std::string_view text) {
   MSITD_RETURN_IF_ERROR(CheckJson(file, text));

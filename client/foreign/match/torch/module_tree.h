@@ -52,6 +52,13 @@ class ModuleTree {
   // more than 10 children of one module.
   std::vector<size_t> Layers() const;
 
+  // Returns the layers of a model that has too few for Layers: at least two
+  // children of one module that have the same type, modules of their own, and
+  // names that end with a digit. The module closest to the root is used. This
+  // finds the blocks of a small model, but not the linear modules of a
+  // sequence.
+  std::vector<size_t> FewLayers() const;
+
  private:
   // Calls `take` with each node below `top`, in order. Descends into a node if
   // it returns true.

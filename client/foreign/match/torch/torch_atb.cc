@@ -346,6 +346,17 @@ void AddRopes(const ModuleTree& torch, const ModuleTree& atb,
   }
 }
 
+bool IsOfLayers(ModuleLevel level) {
+  return level == ModuleLevel::kLayer || level == ModuleLevel::kModule;
+}
+
+// Models with few layers have these only at the levels that consist of them.
+LayersOfModels LayersFor(const ModuleTree& torch, const ModuleTree& atb,
+                         const MatchOptions& options) {
+  return FindLayers(torch, atb,
+                    IsOfLayers(options.level) && !options.is_compat);
+}
+
 }  // namespace
 
 bool IsModuleTree(std::string_view file) {
@@ -376,20 +387,26 @@ absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,
   const size_t count = std::max(torch.trees.size(), atb.trees.size());
   const bool is_recorded = CountRecorded(atb.trees, atb.ops) > 0;
   std::vector<RopeOps> ropes;
+  bool lacks_layers = false;
   for (size_t i = 0; i < count; ++i) {
     if (options.graph.value_or(i) != i) continue;
     const ModuleTree& modules = torch.trees[i % torch.trees.size()];
     const ModuleTree& operations = atb.trees[i % atb.trees.size()];
     // A graph that did not run has no missing tensors.
     if (is_recorded && CountRecorded(operations, atb.ops) == 0) continue;
+    const LayersOfModels layers = LayersFor(modules, operations, options);
+    lacks_layers |= layers.torch.empty() || layers.atb.empty();
     MSITD_ASSIGN_OR_RETURN(
         const std::vector<ModulePair> pairs,
-        PairModules(modules, operations, options.level, user));
+        PairModules(modules, operations, options.level, user, layers));
     matcher.Match(modules, operations, pairs, /*is_decode=*/i > 0);
     AddRopes(modules, operations, pairs, ropes);
     if (has_warm_ups) {
       warm_up_matcher.Match(modules, operations, pairs, /*is_decode=*/false);
     }
+  }
+  if (lacks_layers && IsOfLayers(options.level)) {
+    builder.Note(std::string(kFewLayers));
   }
   MSITD_ASSIGN_OR_RETURN(Mapping mapping, builder.Finish(kNoRule, kNoRule));
   mapping.ropes = std::move(ropes);

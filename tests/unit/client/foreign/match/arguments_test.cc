@@ -93,6 +93,28 @@ TEST(ArgumentsTest, WhatHasASizeOfItsOwnIsFoundAmongOthers) {
   EXPECT_THAT(AlignCounts({1, 1}, many), IsEmpty());
 }
 
+TEST(ArgumentsTest, NumbersThatAreMissingKeepTheOthersInPlace) {
+  const auto aligned = [](const std::vector<std::string>& numbers,
+                          int64_t size) {
+    const RunFacts golden = RunBuilder("fx").Op("a", {4, 4, 4}, {}, 0).Build();
+    RunBuilder builder("ge");
+    for (const std::string& number : numbers) {
+      builder.Tensor("A", 0, Io::kInput, number, size);
+    }
+    const RunFacts target = builder.Build();
+    return Align(golden.ops[0], ArgumentsOf(golden.ops[0], Io::kInput),
+                 target.ops[0], ArgumentsOf(target.ops[0], Io::kInput));
+  };
+  EXPECT_THAT(aligned({"2"}, 4), ElementsAre(Pair(2, 0)));
+  EXPECT_THAT(aligned({"0", "2"}, 4), ElementsAre(Pair(0, 0), Pair(2, 1)));
+  EXPECT_THAT(aligned({"0", "1", "2"}, 4),
+              ElementsAre(Pair(0, 0), Pair(1, 1), Pair(2, 2)));
+  // It is not known whether the last one is missing or has no counterpart.
+  EXPECT_THAT(aligned({"0", "1"}, 4), ElementsAre(Pair(0, 0), Pair(1, 1)));
+  EXPECT_THAT(aligned({"2"}, 5), IsEmpty());
+  EXPECT_THAT(aligned({"18446744073709551615"}, 4), ElementsAre(Pair(0, 0)));
+}
+
 TEST(ArgumentsTest, PiecesHaveTheSizeOfAllOfThem) {
   // One tensor is copied on both ranks, and the other is split in halves.
   EXPECT_THAT(AlignSizes({{8, 8}, {8, 8}}, {{8, 16}, {4, 8}}),

@@ -31,10 +31,10 @@ std::string TorchNode(const std::string& name, const std::string& type,
                      type, fmt::join(children, ","));
 }
 
-// Returns a model of 11 layers, each with attention, mlp and two norms.
-std::string ModelTree() {
+// Returns a model of layers, each with attention, mlp and two norms.
+std::string ModelTree(int layer_count = kLayers) {
   std::vector<std::string> layers;
-  for (int i = 0; i < kLayers; ++i) {
+  for (int i = 0; i < layer_count; ++i) {
     const std::string at = fmt::format("root.model.layers.{}", i);
     const auto leaf = [&at](const std::string& name, const std::string& type) {
       return TorchNode(at + "." + name, type, {});
@@ -67,10 +67,10 @@ std::string AtbNode(const std::string& name, const std::string& type,
                      type, fmt::join(children, ","));
 }
 
-std::string Topology() {
+std::string Topology(int layer_count = kLayers) {
   std::vector<std::string> nodes = {
       AtbNode("WordEmbedding_0", "WordEmbedding")};
-  for (int i = 1; i <= kLayers; ++i) {
+  for (int i = 1; i <= layer_count; ++i) {
     const auto name = [i](const std::string& type, const std::string& path) {
       return fmt::format("{}_{}{}", type, i, path);
     };
@@ -92,13 +92,18 @@ std::string Topology() {
                      fmt::join(nodes, ","));
 }
 
-ModuleTree Torch() { return *ParseModelTree("model_tree.json", ModelTree()); }
-ModuleTree Atb() { return *ParseTopology("model/M.json", Topology(), 0); }
+ModuleTree Torch(int layer_count = kLayers) {
+  return *ParseModelTree("model_tree.json", ModelTree(layer_count));
+}
+ModuleTree Atb(int layer_count = kLayers) {
+  return *ParseTopology("model/M.json", Topology(layer_count), 0);
+}
 
 std::vector<std::string> Names(const ModuleTree& torch, const ModuleTree& atb,
                                ModuleLevel level, const OpMapping& user = {}) {
   std::vector<std::string> out;
-  const auto pairs = PairModules(torch, atb, level, user);
+  const auto pairs = PairModules(torch, atb, level, user,
+                                 FindLayers(torch, atb, /*finds_few=*/true));
   EXPECT_TRUE(pairs.ok()) << pairs.status();
   for (const ModulePair& pair : *pairs) {
     out.push_back(atb[pair.atb].op + "=" + torch[pair.torch].name);
@@ -150,6 +155,33 @@ TEST(ModulePairsTest, LayersAndSpecialNamesBelongTogether) {
                                    "13_LmHead=root.lm_head"}));
 }
 
+TEST(ModuleTreeTest, SmallModelsHaveNumberedModulesOfOneType) {
+  EXPECT_THAT(Torch(10).Layers(), IsEmpty());
+  EXPECT_EQ(Torch(10).FewLayers().size(), 10u);
+  EXPECT_EQ(Atb(3).FewLayers().size(), 3u);
+  const ModuleTree two = Torch(2);
+  ASSERT_EQ(two.FewLayers().size(), 2u);
+  EXPECT_EQ(two[two.FewLayers()[1]].op, "root.model.layers.1");
+  EXPECT_THAT(Torch(1).FewLayers(), IsEmpty());
+  EXPECT_THAT(ModuleTree().FewLayers(), IsEmpty());
+  // Modules without modules of their own are not layers.
+  const auto sequence = ParseModelTree(
+      "model_tree.json", TorchNode("root", "Sequential",
+                                   {TorchNode("root.0", "Linear", {}),
+                                    TorchNode("root.1", "Linear", {})}));
+  ASSERT_TRUE(sequence.ok());
+  EXPECT_THAT(sequence->FewLayers(), IsEmpty());
+}
+
+TEST(ModulePairsTest, FewLayersArePairedIfTheirCountsAreEqual) {
+  const LayersOfModels equal = FindLayers(Torch(3), Atb(3), true);
+  EXPECT_EQ(equal.torch.size(), 3u);
+  EXPECT_EQ(equal.atb.size(), 3u);
+  EXPECT_THAT(FindLayers(Torch(3), Atb(3), false).torch, IsEmpty());
+  EXPECT_THAT(FindLayers(Torch(3), Atb(4), true).torch, IsEmpty());
+  EXPECT_THAT(FindLayers(Torch(3), Atb(), true).torch, IsEmpty());
+}
+
 TEST(ModulePairsTest, ModulesOfLayersBelongTogether) {
   const auto names = Names(Torch(), Atb(), ModuleLevel::kModule);
   EXPECT_EQ(names.size(), 2 * static_cast<size_t>(kLayers));
@@ -162,7 +194,7 @@ TEST(ModulePairsTest, ModulesOfLayersBelongTogether) {
 TEST(ModulePairsTest, NormsAreNoModulesOfLayers) {
   const ModuleTree torch = Torch();
   std::vector<std::string> names;
-  for (const size_t node : ModulesOfLayers(torch)) {
+  for (const size_t node : ModulesOfLayers(torch, torch.Layers())) {
     names.push_back(torch[node].name);
   }
   EXPECT_EQ(names.size(), 2 * static_cast<size_t>(kLayers));
@@ -170,7 +202,7 @@ TEST(ModulePairsTest, NormsAreNoModulesOfLayers) {
       std::vector(names.begin(), names.begin() + 3),
       ElementsAre("root.model.layers.0.mlp", "root.model.layers.0.self_attn",
                   "root.model.layers.1.mlp"));
-  EXPECT_THAT(ModulesOfLayers(ModuleTree()), IsEmpty());
+  EXPECT_THAT(ModulesOfLayers(ModuleTree(), {}), IsEmpty());
 }
 
 TEST(ModulePairsTest, OperationsBelongToModulesByTheirWords) {
@@ -203,7 +235,8 @@ TEST(ModulePairsTest, UserMayNameTypes) {
       ParseOpMapping(R"({"Attention_outtensor1": "Attn_output_2_0"})");
   const ModuleTree torch = Torch();
   const ModuleTree atb = Atb();
-  const auto pairs = PairModules(torch, atb, ModuleLevel::kApi, *places);
+  const auto pairs = PairModules(torch, atb, ModuleLevel::kApi, *places,
+                                 FindLayers(torch, atb, /*finds_few=*/true));
   int found = 0;
   for (const ModulePair& one : *pairs) {
     found += one.atb_place == ModulePlace{Io::kOutput, "1"} &&
