@@ -137,7 +137,7 @@ def test_wrong_files_are_errors(tmp_path: Path) -> None:
     path.write_bytes(b"hello, world: no tensors")
     with pytest.raises(ValueError, match="not a kind of file"):
         next(formats.tensors_of(path))
-    torch.save([torch.ones(2), os.getcwd], path)
+    torch.save([os.getcwd], path)
     with pytest.raises(ValueError, match="posix.getcwd"):
         formats.read_dump_data(path)
     path.write_bytes(pickle.dumps({"a": 1}))

@@ -429,7 +429,8 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     MarkRulesUsed(pair);
     if (plan.way == PairPlan::Way::kLater) {
       origins_.PassOver();
-      conditioning_.Add(std::nullopt, std::nullopt, DType::kUnspecified);
+      conditioning_.Add(std::nullopt, std::nullopt, /*fails=*/false,
+                        DType::kUnspecified);
       row_numbers_.push_back(-1);
       continue;
     }

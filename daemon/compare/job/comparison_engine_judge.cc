@@ -79,7 +79,8 @@ void ComparisonEngine::AddToConditioning(const TensorPair& pair,
     error = is_equal ? 0 : metrics[static_cast<size_t>(compute::Metric::kNl2)];
     revealed = is_equal ? 0 : MeasuredError(metrics);
   }
-  conditioning_.Add(error, revealed, basis.basis.computed_in);
+  conditioning_.Add(error, revealed, row_.verdict() == v1::FAIL,
+                    basis.basis.computed_in);
 }
 
 void ComparisonEngine::AddBasis(const TensorGroup& group,

@@ -140,6 +140,7 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
   }
   errors_.clear();
   revealed_.clear();
+  fails_.clear();
   computed_in_.clear();
   drift_.reset();
   tree_.reset();
@@ -160,8 +161,10 @@ void Conditioning::StartGroup(const std::vector<TensorPair>& pairs,
 }
 
 void Conditioning::Add(std::optional<double> error,
-                       std::optional<double> revealed, DType computed_in) {
+                       std::optional<double> revealed, bool fails,
+                       DType computed_in) {
   errors_.push_back(error);
+  fails_.push_back(fails);
   revealed_.push_back(revealed);
   computed_in_.push_back(computed_in);
 }
@@ -284,7 +287,7 @@ void Conditioning::Advance() {
       out = ExplainedError();
     }
     explained_.push_back(out);
-    drift_->Add(revealed_[i]);
+    drift_->Add(revealed_[i], fails_[i]);
     AddToGiven(event);
     const CallTree::Event& of = tree_->event(i);
     if (of.role != Role::kInput && of.role != Role::kOutput) continue;

@@ -125,7 +125,7 @@ class Conditioning {
   // MeasuredError, which is larger if the norm of the tensor hides the errors
   // of most rows or channels. `computed_in` is the member of its Basis.
   void Add(std::optional<double> error, std::optional<double> revealed,
-           DType computed_in);
+           bool fails, DType computed_in);
 
   // Returns the reason why the next pair passes although it violates `bounds`,
   // the predicate of the default policy; nullopt if there is none. `shape` is
@@ -256,6 +256,7 @@ class Conditioning {
   // `errors_`; `revealed_` are those of most rows or channels.
   std::vector<std::optional<double>> errors_;
   std::vector<std::optional<double>> revealed_;
+  std::vector<bool> fails_;         // By pair, so far.
   std::vector<DType> computed_in_;  // By pair, so far.
   std::optional<CallTree> tree_;
   std::optional<MeasuredDrift> drift_;     // With the tree.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,24 +32,36 @@ class MeasuredDrift {
 
   // Adds the next event. `error` is its nl2; nullopt if it fails or has no
   // known error.
-  void Add(std::optional<double> error);
+  void Add(std::optional<double> error, bool fails);
 
   // Returns the largest error of the tensors that `event` was computed from, as
-  // far as they have been added and pass; 0 if there are none. State that
+  // far as they have been added; 0 if there are none, or if a tensor fails from
+  // which the event follows: such errors are not those of roundings. State that
   // follows a gradient of its op, such as the accumulated gradient, was
   // computed from that gradient.
   double ErrorOfSources(int32_t event) const;
 
  private:
-  double ErrorSeenBy(int32_t call) const { return seen_[call + 1]; }
+  // The largest error of some tensors, and whether one of them fails or follows
+  // from one that does.
+  struct Seen {
+    double error = 0;
+    bool has_failed = false;
+
+    void Take(const Seen& other) {
+      error = std::max(error, other.error);
+      has_failed = has_failed || other.has_failed;
+    }
+  };
+  Seen SourcesOf(int32_t event) const;
 
   const CallTree& tree_;
-  std::vector<double> errors_;  // By event; 0 if it is not known.
-  // The largest error that the code of each call has received so far. The first
-  // entry is for CallTree::kNone.
-  std::vector<double> seen_;
-  // The largest errors of the results of each op's backward pass so far.
-  std::map<std::string_view, double> gradients_;
+  std::vector<Seen> events_;
+  // What the code of each call has received so far. The first entry is for
+  // CallTree::kNone.
+  std::vector<Seen> seen_;
+  // The results of each op's backward pass so far.
+  std::map<std::string_view, Seen> gradients_;
 };
 
 }  // namespace msitd::compare

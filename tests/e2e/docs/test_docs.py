@@ -2,9 +2,11 @@
 
 import csv
 import io
+import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -302,6 +304,11 @@ def run_example(folder: Path, command: str, shown: str) -> None:
         text=True,
         timeout=60,
         check=False,
+        # Some verbs require a python3 that has pandas.
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
     )
     assert without_times(done.stdout) == without_times(shown), command
 

@@ -10,7 +10,7 @@
 namespace msitd::write {
 namespace {
 
-constexpr size_t kSliceItems = 3;
+constexpr size_t kSliceItemsMax = 3;
 
 // Returns the text between `head` and `tail`.
 std::optional<std::string_view> Between(std::string_view text,
@@ -28,7 +28,9 @@ std::optional<std::string_view> Between(std::string_view text,
 std::optional<PythonSequence> SequenceIn(std::string_view text) {
   if (const auto items = Between(text, "slice(", ")")) {
     auto list = ParsePythonLiteral(fmt::format("[{}]", *items));
-    if (!list || list->items.size() != kSliceItems) return std::nullopt;
+    if (!list || list->items.empty() || list->items.size() > kSliceItemsMax) {
+      return std::nullopt;
+    }
     return PythonSequence{true, *std::move(list)};
   }
   if (const auto size = Between(text, "torch.Size(", ")")) {
