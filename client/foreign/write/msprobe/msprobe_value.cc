@@ -32,9 +32,15 @@ bool WriteTyped(std::string_view type, const PythonLiteral& value,
 }
 
 bool WriteSequence(std::string_view text, JsonWriter& out) {
+  // Python writes all three items of a slice.
+  constexpr size_t kSliceItems = 3;
   const auto sequence = SequenceIn(text);
-  return sequence && WriteTyped(sequence->is_slice ? "slice" : "torch.Size",
-                                sequence->items, out);
+  if (!sequence ||
+      (sequence->is_slice && sequence->items.items.size() != kSliceItems)) {
+    return false;
+  }
+  return WriteTyped(sequence->is_slice ? "slice" : "torch.Size",
+                    sequence->items, out);
 }
 
 bool WriteDevice(std::string_view text, JsonWriter& out) {
