@@ -13,12 +13,11 @@
 namespace msitd::compare {
 namespace {
 
-void ForEachOutput(const RunRank& of, int64_t begin, int64_t end,
-                   storage::StopCheck stop,
+void ForEachOutput(const RunRank& of, int64_t token, storage::StopCheck stop,
                    absl::FunctionRef<void(const storage::TensorInfo&)> take) {
   Selector selector;
   selector.ranks = {of.rank};
-  selector.tokens = {{begin, end - 1}};
+  selector.tokens = {{0, token - 1}};
   selector.ios = {Io::kOutput};
   const auto scan = of.run->Scan(selector, "");
   if (!scan.ok()) return;
@@ -30,10 +29,36 @@ void ForEachOutput(const RunRank& of, int64_t begin, int64_t end,
   }
 }
 
+// Outputs of both runs.
+class Differences {
+ public:
+  void Add(DType golden, DType target, bool is_equal) {
+    ++count_;
+    if (golden != target) {
+      ++other_count_;
+      other_ = Coarser(other_, Coarser(golden, target));
+    } else if (!is_equal) {
+      common_ = Coarser(common_, target);
+    }
+  }
+
+  DType Coarsest() const {
+    return AreExceptions(other_count_, count_) ? common_
+                                               : Coarser(common_, other_);
+  }
+
+ private:
+  DType common_ =
+      DType::kUnspecified;  // From outputs with one type in both runs.
+  DType other_ = DType::kUnspecified;
+  int64_t count_ = 0;
+  int64_t other_count_ = 0;
+};
+
 }  // namespace
 
 DType CoarsestDifference(const RunRank& golden, const RunRank& target,
-                         int64_t begin, int64_t end, storage::StopCheck stop) {
+                         int64_t token, storage::StopCheck stop) {
   using Name = std::tuple<int64_t, std::string, int32_t, std::string>;
   const auto name_of = [](const TensorKey& key) {
     return Name(key.token, key.op, key.call, key.index);
@@ -43,30 +68,30 @@ DType CoarsestDifference(const RunRank& golden, const RunRank& target,
     ContentHash hash;
   };
   std::map<Name, Value> values;
-  ForEachOutput(golden, begin, end, stop,
-                [&](const storage::TensorInfo& tensor) {
-                  values[name_of(tensor.key)] = {tensor.dtype, tensor.hash};
-                });
-  DType common =
-      DType::kUnspecified;  // From outputs with one type in both runs.
-  DType other = DType::kUnspecified;
-  int64_t outputs = 0;
-  int64_t other_outputs = 0;
-  ForEachOutput(target, begin, end, stop,
-                [&](const storage::TensorInfo& tensor) {
-                  const auto found = values.find(name_of(tensor.key));
-                  if (found == values.end()) return;
-                  const Value& value = found->second;
-                  ++outputs;
-                  if (value.dtype != tensor.dtype) {
-                    ++other_outputs;
-                    other = Coarser(other, Coarser(value.dtype, tensor.dtype));
-                  } else if (value.hash != tensor.hash) {
-                    common = Coarser(common, tensor.dtype);
-                  }
-                });
-  return AreExceptions(other_outputs, outputs) ? common
-                                               : Coarser(common, other);
+  ForEachOutput(golden, token, stop, [&](const storage::TensorInfo& tensor) {
+    values[name_of(tensor.key)] = {tensor.dtype, tensor.hash};
+  });
+  Differences differences;
+  ForEachOutput(target, token, stop, [&](const storage::TensorInfo& tensor) {
+    const auto found = values.find(name_of(tensor.key));
+    if (found == values.end()) return;
+    const Value& value = found->second;
+    differences.Add(value.dtype, tensor.dtype, value.hash == tensor.hash);
+  });
+  return differences.Coarsest();
+}
+
+DType CoarsestDifference(const std::vector<TensorPair>& pairs) {
+  Differences differences;
+  for (const TensorPair& pair : pairs) {
+    if (pair.golden == nullptr || pair.target == nullptr ||
+        pair.golden->key.io != Io::kOutput) {
+      continue;
+    }
+    differences.Add(pair.golden->dtype, pair.target->dtype,
+                    HashesAgree(*pair.golden, *pair.target));
+  }
+  return differences.Coarsest();
 }
 
 }  // namespace msitd::compare

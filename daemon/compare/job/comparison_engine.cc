@@ -226,22 +226,15 @@ absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
 
 DType ComparisonEngine::PastTypeOf(const TensorGroup& group) {
   EarlierType& past = past_types_[group.rank];
-  const bool is_known =
-      RoundedDigits(past.coarsest) > 0 &&
-      RoundedDigits(past.coarsest) < InfoOf(DType::kFloat32).digits;
-  // The runs can be equal at first, so later tokens are read until a type is
-  // found that is narrower than float32.
-  if (is_known || past.end >= group.token || group.golden.empty() ||
-      group.target.empty()) {
+  if (past.is_read || group.golden.empty() || group.target.empty()) {
     return past.coarsest;
   }
-  past.coarsest =
-      Coarser(past.coarsest,
-              CoarsestDifference({golden_.get(), group.golden.front().key.rank},
-                                 {target_.get(), group.target.front().key.rank},
-                                 past.end, group.token,
-                                 [this] { return CheckFromAnyThread(); }));
-  past.end = group.token;
+  past.coarsest = Coarser(
+      past.coarsest,
+      CoarsestDifference({golden_.get(), group.golden.front().key.rank},
+                         {target_.get(), group.target.front().key.rank},
+                         group.token, [this] { return CheckFromAnyThread(); }));
+  past.is_read = true;
   return past.coarsest;
 }
 
@@ -253,8 +246,12 @@ std::vector<PairBasis> ComparisonEngine::BasesOf(const TensorGroup& group) {
                         plan_.selector.ios.empty();
   PastType past_type;
   if (group.token != 0) past_type = [&] { return PastTypeOf(group); };
-  return FindBases(group.pairs, is_whole, past_type,
-                   received_types_[group.rank]);
+  std::vector<PairBasis> bases =
+      FindBases(group.pairs, is_whole, past_type, received_types_[group.rank]);
+  // The runs can be equal at first.
+  DType& coarsest = past_types_[group.rank].coarsest;
+  coarsest = Coarser(coarsest, CoarsestDifference(group.pairs));
+  return bases;
 }
 
 void ComparisonEngine::Plan(const TensorGroup& group) {

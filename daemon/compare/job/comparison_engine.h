@@ -214,7 +214,7 @@ class ComparisonEngine {
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   std::vector<PairBasis> BasesOf(const TensorGroup& group);
   // Returns the coarsest type that differs at earlier tokens of the rank; see
-  // PastType. Reads each token of the runs at most once.
+  // PastType. Reads the runs once for each rank.
   DType PastTypeOf(const TensorGroup& group);
   // Plans the pairs of a group and queues those that must be measured, in
   // order. Called on the thread that loaded the group.
@@ -387,10 +387,10 @@ class ComparisonEngine {
   std::set<GroupKey> settled_;
   std::pair<GroupMatcher::Closed, GroupMatcher::Closed> settled_for_;
   RankCounts ranks_;
-  // The coarsest type that differs at the tokens before `end`.
+  // The coarsest type that differs at earlier tokens.
   struct EarlierType {
     DType coarsest = DType::kUnspecified;
-    int64_t end = 0;
+    bool is_read = false;  // Also from the runs.
   };
   std::map<int32_t, EarlierType> past_types_;  // By rank. Used only by Plan.
   // By rank. Used only by Plan.

@@ -35,8 +35,9 @@ class MeasuredDrift {
   void Add(std::optional<double> error, bool fails);
 
   // Returns the largest error of the tensors that `event` was computed from, as
-  // far as they have been added; 0 if there are none, or if a tensor fails from
-  // which the event follows: such errors are not those of roundings. State that
+  // far as they have been added. Returns 0 if there are none. Also returns 0 if
+  // the event follows from a tensor that fails, because its error is not one of
+  // roundings. State that
   // follows a gradient of its op, such as the accumulated gradient, was
   // computed from that gradient.
   double ErrorOfSources(int32_t event) const;
@@ -57,7 +58,7 @@ class MeasuredDrift {
 
   const CallTree& tree_;
   std::vector<Seen> events_;
-  // What the code of each call has received so far. The first entry is for
+  // The tensors that each call has received so far. The first entry is for
   // CallTree::kNone.
   std::vector<Seen> seen_;
   // The results of each op's backward pass so far.
