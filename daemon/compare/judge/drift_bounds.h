@@ -10,6 +10,10 @@ namespace msitd::compare {
 // justifies; see MeasuredDrift.
 inline constexpr double kDriftGrowthMax = 2;
 
+// Returns the metrics that the default bounds limit as for errors that are so
+// many times as large. Other metrics remain as they are.
+RowMetrics Scaled(const RowMetrics& metrics, double factor);
+
 // Returns metrics that satisfy the default bounds if `metrics` satisfy
 // kDriftGrowthMax times these.
 RowMetrics EasedByDrift(const RowMetrics& metrics);

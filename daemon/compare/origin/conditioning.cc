@@ -373,15 +373,7 @@ bool Conditioning::IsClipped(int32_t event,
   }
   const double factor = std::min(std::fabs(shape->norm) / nl2, 1.0);
   const double rest = std::sqrt((1 - factor) * (1 + factor));
-  RowMetrics remaining = metrics;
-  for (const size_t metric :
-       {static_cast<size_t>(compute::Metric::kNl2),
-        static_cast<size_t>(kScaledMaxAbs),
-        static_cast<size_t>(compute::Metric::kRowNl2P50),
-        static_cast<size_t>(compute::Metric::kChannelNl2P50)}) {
-    if (remaining[metric].has_value()) *remaining[metric] *= rest;
-  }
-  return bounds.Holds(remaining);
+  return bounds.Holds(Scaled(metrics, rest));
 }
 
 std::string Conditioning::NameOfInput(int32_t event) const {

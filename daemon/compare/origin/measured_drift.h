@@ -37,9 +37,8 @@ class MeasuredDrift {
   // Returns the largest error of the tensors that `event` was computed from, as
   // far as they have been added. Returns 0 if there are none. Also returns 0 if
   // the event follows from a tensor that fails, because its error is not one of
-  // roundings. State that
-  // follows a gradient of its op, such as the accumulated gradient, was
-  // computed from that gradient.
+  // roundings. State that follows a gradient of its op, such as the accumulated
+  // gradient, was computed from that gradient.
   double ErrorOfSources(int32_t event) const;
 
  private:

@@ -97,9 +97,9 @@ struct FoundMaker {
 // - Code that has received a tensor that follows from a flip may choose
 //   differently as well, so what it makes also follows from the flip. So does
 //   what code makes from its state, such as a cache, if a flip has reached this
-//   code at an earlier token of the rank. If code outside of
-//   all calls begins a token with a tensor that has the bytes of one that
-//   follows from a flip at the token before, it is the same tensor.
+//   code at an earlier token of the rank. If code outside of all calls begins a
+//   token with a tensor that has the bytes of one that follows from a flip at
+//   the token before, it is the same tensor.
 // - Calls that only one run makes follow from a flip if the code around them
 //   has flipped or has received a tensor that follows from a flip. An expert
 //   that only one run has selected is such a call. The tensors inside it have
