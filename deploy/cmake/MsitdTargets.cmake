@@ -3,7 +3,7 @@
 # compiled as one, in the order in which the target lists them, a full build takes
 # half the time. An incremental build is faster without batches.
 option(MSITD_BATCHES "Compile several sources of a target at once" OFF)
-set(MSITD_BATCH_SIZE 8)
+set(MSITD_BATCH_SIZE 16 CACHE STRING "Number of sources of a batch")
 
 # msitd_batch(TARGET [ALONE SOURCES...]) compiles the sources of a target in
 # batches, except those listed after ALONE. CMake also excludes sources that have

@@ -21,7 +21,7 @@ namespace msitd::formats {
 namespace {
 
 // Sufficient to distinguish all kinds.
-constexpr uint64_t kFirstBytes = 64;
+constexpr uint64_t kKindBytes = 64;
 
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -165,7 +165,7 @@ OpenedFile OpenByContent(std::shared_ptr<const ByteSource> bytes,
   if (bytes->size() == 0) return absl::DataLossError("it is empty");
   MSITD_ASSIGN_OR_RETURN(
       const std::string first,
-      bytes->ReadText(0, std::min(kFirstBytes, bytes->size())));
+      bytes->ReadText(0, std::min(kKindBytes, bytes->size())));
   if (IsNpy(first)) return OpenNpy(std::move(bytes), options);
   if (IsZip(first)) return OpenZip(std::move(bytes), options);
   if (IsOldTorch(first)) return OldTorchProblem();

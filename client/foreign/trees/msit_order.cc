@@ -62,11 +62,11 @@ bool HasNoTies(const std::vector<MsitModule>& modules) {
 }
 
 // The parts of a module that have ended, keyed by the module.
-struct Parts {
+struct EndedParts {
   size_t count = 0;
   int64_t last_time = 0;
 };
-using PartsByName = std::unordered_map<std::string_view, Parts>;
+using PartsByName = std::unordered_map<std::string_view, EndedParts>;
 
 PartsByName FindParts(const std::vector<MsitModule>& modules) {
   PartsByName parts;
@@ -74,7 +74,7 @@ PartsByName FindParts(const std::vector<MsitModule>& modules) {
     std::string_view name = module.name;
     for (std::string_view parent = ParentOf(name); parent.size() < name.size();
          name = parent, parent = ParentOf(name)) {
-      Parts& of = parts[parent];
+      EndedParts& of = parts[parent];
       ++of.count;
       of.last_time = std::max(of.last_time, module.time);
     }

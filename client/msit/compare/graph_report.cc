@@ -8,19 +8,12 @@
 
 #include "client/ask/text/text.h"
 #include "client/foreign/report/foreign_schemas.h"
+#include "client/msit/compare/msit_columns.h"
 #include "client/msit/table/output_file.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit_command {
 namespace {
-
-// Positions in msit's 24 columns.
-constexpr size_t kIdColumns = 2;  // token_id and data_id.
-constexpr size_t kGoldenDType = 4;
-constexpr size_t kMyPath = 9;
-constexpr size_t kMyDType = 11;
-constexpr size_t kMaxAbsolute = 19;
-constexpr size_t kReason = 23;
 
 constexpr char kInt8[] = "torch.int8";
 constexpr char kComplex[] = "torch.complex";

@@ -7,17 +7,12 @@
 #include <algorithm>
 
 #include "client/ask/text/text.h"
+#include "client/msit/compare/msit_columns.h"
 #include "client/msit/table/output_file.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit_command {
 namespace {
-
-// Positions in msit's columns.
-constexpr size_t kIdColumns = 2;  // token_id and data_id.
-constexpr size_t kGoldenPath = 2;
-constexpr size_t kMyPath = 9;
-constexpr size_t kReason = 23;
 
 // Sorted before all tokens.
 constexpr int64_t kNoToken = -1;

@@ -33,7 +33,7 @@
 namespace msitd::msitctl {
 namespace {
 
-constexpr char kListColumns[] =
+constexpr char kComparisonColumns[] =
     "name,verdict=@verdict,state,golden=golden_run,target=target_run,"
     "golden_at?=golden_source,target_at?=target_source,"
     "pass=pass_count,fail=fail_count,unmatched~=unmatched_count,"
@@ -173,7 +173,7 @@ void AddRun(CommandLine& line, CLI::App& noun) {
 ask::ListLayout ComparisonLayout() {
   ask::ListLayout layout;
   layout.field = "comparisons";
-  layout.columns = kListColumns;
+  layout.columns = kComparisonColumns;
   layout.name = "name";
   layout.computed["verdict"] =
       [](const google::protobuf::Message& message) -> std::string {
@@ -244,7 +244,7 @@ ask::Outcome GetOne(Invocation& invocation, const GetFlags& flags) {
                     : partial.End(flags.allow_partial);
 }
 
-void AddGet(CommandLine& line, CLI::App& noun) {
+void AddGetComparison(CommandLine& line, CLI::App& noun) {
   auto flags = std::make_shared<GetFlags>();
   CLI::App& verb = line.AddVerb(
       noun,
@@ -488,7 +488,7 @@ void AddCompareCommands(CommandLine& line) {
                .rpcs = "ComparisonService.ListComparisons",
                .takes_nodes = true},
               ComparisonLayout(), &Stub::ListComparisons);
-  AddGet(line, noun);
+  AddGetComparison(line, noun);
   AddRows(line, noun);
   AddReport(line, noun);
   AddMetric(line, noun);

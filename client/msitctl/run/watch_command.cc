@@ -212,7 +212,7 @@ class Host final : public watch::WatchHost {
   ask::Outcome outcome_;
 };
 
-double Seconds(std::chrono::milliseconds time) {
+double SecondsOf(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
@@ -245,9 +245,9 @@ WatchResult ResultOf(const WatchFlags& flags, const watch::Watcher& watcher,
   result.set_deleted_count(watcher.sources().deleted_count());
   result.set_kept_count(watcher.sources().kept_count() +
                         watcher.sources().waiting_count());
-  result.set_lag_p50_s(Seconds(lag.Quantile(0.5)));
-  result.set_lag_p99_s(Seconds(lag.Quantile(0.99)));
-  result.set_lag_max_s(Seconds(lag.max()));
+  result.set_lag_p50_s(SecondsOf(lag.Quantile(0.5)));
+  result.set_lag_p99_s(SecondsOf(lag.Quantile(0.99)));
+  result.set_lag_max_s(SecondsOf(lag.max()));
   result.set_lag_file_count(lag.count());
   return result;
 }

@@ -18,12 +18,12 @@
 namespace msitd::msitctl {
 namespace {
 
-struct Entry {
+struct OrderedTensor {
   v1::Tensor tensor;
   std::string node;  // The node that has it, if there are several daemons.
 };
 
-bool IsBefore(const Entry& a, const Entry& b) {
+bool IsBefore(const OrderedTensor& a, const OrderedTensor& b) {
   return IsExecutedBefore(a.tensor, b.tensor);
 }
 
@@ -50,7 +50,7 @@ class FirstTensors {
   // least one.
   int64_t last_token() const { return heap_.front().tensor.token(); }
 
-  std::vector<Entry> Sorted() && {
+  std::vector<OrderedTensor> Sorted() && {
     std::sort_heap(heap_.begin(), heap_.end(), IsBefore);
     return std::move(heap_);
   }
@@ -58,7 +58,7 @@ class FirstTensors {
  private:
   const size_t count_max_;
   int64_t seen_count_ = 0;
-  std::vector<Entry> heap_;  // The last one is at the top.
+  std::vector<OrderedTensor> heap_;  // The last one is at the top.
 };
 
 std::string_view RowNode(Invocation& invocation) {
@@ -150,8 +150,8 @@ ask::Outcome PrintInExecutionOrder(Invocation& invocation,
         incomplete_count += page.incomplete_count();
       }));
   const int64_t seen_count = first.seen_count();
-  const std::vector<Entry> entries = std::move(first).Sorted();
-  for (const Entry& entry : entries) {
+  const std::vector<OrderedTensor> entries = std::move(first).Sorted();
+  for (const OrderedTensor& entry : entries) {
     node = entry.node;
     printer->Add(entry.tensor);
   }

@@ -22,7 +22,7 @@
 namespace msitd::msitctl {
 namespace {
 
-constexpr char kListColumns[] =
+constexpr char kTensorColumns[] =
     "rank~=rank,device?=device,token~=token,op,call?=call,io/index,"
     "dtype?=dtype,shape?=shape,size?=size_bytes,min=summary.min,"
     "max=summary.max,mean?=summary.mean,l2_norm?=summary.l2_norm,"
@@ -123,7 +123,7 @@ ask::Outcome List(Invocation& invocation, const QueryFlags& flags,
       {&where, 1});
 }
 
-void AddName(CLI::App& verb, std::string& name) {
+void AddTensorName(CLI::App& verb, std::string& name) {
   verb.add_option("NAME", name, "Name of the tensor, as -o name prints it")
       ->required();
 }
@@ -141,9 +141,9 @@ void AddList(CommandLine& line, CLI::App& noun) {
        .rpcs = "TensorService.ListTensors",
        .takes_nodes = true},
       [flags](Invocation& invocation) {
-        return List(invocation, *flags, kListColumns);
+        return List(invocation, *flags, kTensorColumns);
       });
-  AddTensorListFlags(verb, *flags, kListColumns, kKeyOrder);
+  AddTensorListFlags(verb, *flags, kTensorColumns, kKeyOrder);
 }
 
 void AddFind(CommandLine& line, CLI::App& noun) {
@@ -251,7 +251,7 @@ constexpr char kExampleName[] =
     "runs/golden-fp32/ranks/0/devices/cpu:0/tokens/0/ops/pooler/calls/0/"
     "output/0";
 
-void AddGet(CommandLine& line, CLI::App& noun) {
+void AddGetTensor(CommandLine& line, CLI::App& noun) {
   auto name = std::make_shared<std::string>();
   // The command line uses it if a node fails.
   auto allows_partial = std::make_shared<bool>(false);
@@ -270,7 +270,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
                                  tensor)));
         return PrintOne(invocation, tensor, "name");
       });
-  AddName(verb, *name);
+  AddTensorName(verb, *name);
   AddPartialFlag(verb, *allows_partial);
 }
 
@@ -289,7 +289,7 @@ void AddRead(CommandLine& line, CLI::App& noun) {
         return ask::ErrorOfTensor(invocation, flags->name,
                                   ReadTensor(invocation, *flags));
       });
-  AddName(verb, flags->name);
+  AddTensorName(verb, flags->name);
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->required()
       ->type_name("FILE");
@@ -319,7 +319,7 @@ void AddHistogram(CommandLine& line, CLI::App& noun) {
         return ask::ErrorOfTensor(invocation, flags->name,
                                   PrintHistogram(invocation, *flags));
       });
-  AddName(verb, flags->name);
+  AddTensorName(verb, flags->name);
   verb.add_option("--bins", flags->bins,
                   "Number of bins of equal width, at most 1024; default: 20 in "
                   "a table, otherwise 64")
@@ -345,7 +345,7 @@ void AddTensorCommands(CommandLine& line) {
       "msitctl tensor list --run tp8-bf16 --ops '*.mlp'\n"
       "msitctl tensor find --run tp8-bf16 --where 'nan_count > 0'");
   AddList(line, noun);
-  AddGet(line, noun);
+  AddGetTensor(line, noun);
   AddRead(line, noun);
   AddStats(line, noun);
   AddFind(line, noun);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/msit/compare/msit_columns.h"
 #include "tests/support/temp_dir.h"
 
 namespace msitd::msit_command {
@@ -16,11 +17,9 @@ namespace {
 
 using ::msitd::testing::TempDir;
 
-constexpr size_t kColumns = 24;
-
 ask::Cells RowOf(const std::string& my_path, const std::string& golden_dtype,
                  const std::string& reason) {
-  ask::Cells cells(kColumns);
+  ask::Cells cells(kColumnCount);
   cells[4] = golden_dtype;
   cells[9] = my_path;
   cells[11] = std::string("torch.float32");
@@ -49,7 +48,7 @@ class GraphReportTest : public ::testing::Test {
  protected:
   GraphReport Make(bool is_compat) {
     auto report =
-        GraphReport::Make(std::vector<std::string>(kColumns), is_compat);
+        GraphReport::Make(std::vector<std::string>(kColumnCount), is_compat);
     EXPECT_TRUE(report.ok()) << report.status();
     return *std::move(report);
   }

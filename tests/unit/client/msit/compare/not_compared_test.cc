@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "client/msit/compare/msit_columns.h"
 #include "tests/support/temp_dir.h"
 
 namespace msitd::msit_command {
@@ -17,8 +18,6 @@ namespace {
 
 using ::msitd::testing::TempDir;
 using ::testing::HasSubstr;
-
-constexpr size_t kColumns = 24;
 
 std::string TextOf(const std::string& path) {
   std::ifstream file(path);
@@ -30,7 +29,7 @@ std::string TextOf(const std::string& path) {
 class NotComparedTest : public ::testing::Test {
  protected:
   NotCompared Make() {
-    auto made = NotCompared::Make(std::vector<std::string>(kColumns, "c"));
+    auto made = NotCompared::Make(std::vector<std::string>(kColumnCount, "c"));
     EXPECT_TRUE(made.ok()) << made.status();
     return *std::move(made);
   }
