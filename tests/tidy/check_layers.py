@@ -599,23 +599,24 @@ MODULES: dict[str, Module] = {
     "client/msitctl/node": Module(
         (*CTL_VERB, "client/msitctl/verb"), (*COMMON, *RPC, "cli11", "json")
     ),
-    "client/msitctl/exec": Module(
-        (*CTL_VERB, "client/foreign/write"), (*COMMON, *RPC, "cli11")
-    ),
     "client/msitctl/compare": Module(
         (
             *CTL_VERB,
             "client/msitctl/verb",
             # A run in an archive, a mapping that is kept with a run, the function
-            # that it was kept by; bisect runs a program.
+            # that it was kept by.
             "client/msitctl/run",
-            "client/msitctl/exec",
             "client/ask/report",
             "client/foreign/fill",
             "client/foreign/match",
             "client/foreign/report",
             "client/foreign/write",
         ),
+        (*COMMON, *RPC, "cli11"),
+    ),
+    "client/msitctl/exec": Module(
+        # Compares the runs that it has recorded.
+        (*CTL_VERB, "client/msitctl/compare", "client/foreign/write"),
         (*COMMON, *RPC, "cli11"),
     ),
     # One program, which is msitctl or msit by its name.

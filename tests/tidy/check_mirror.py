@@ -15,7 +15,6 @@ LAYERS = ("protos/", "storage/", "daemon/", "client/")
 TESTED_ELSEWHERE = {
     "client/libmsit/capi": "tests/capi",
     "client/libmsit/include/msit": "tests/capi",
-    "client/msitctl/exec": "tests/e2e/cli",
     "client/msitctl/node": "tests/e2e/cli",
     "client/msitctl/run": "tests/unit/client/msitctl",
     "client/msitctl/verb": "tests/unit/client/msitctl",

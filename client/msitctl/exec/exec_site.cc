@@ -81,6 +81,10 @@ bool ExecSite::WasUsed() const {
   return std::filesystem::exists(folder_ + "/used");
 }
 
+bool ExecSite::WasVaried() const {
+  return std::filesystem::exists(folder_ + "/varied");
+}
+
 std::vector<std::string> ExecSite::Runs() const {
   std::vector<std::string> out;
   std::ifstream file(folder_ + "/runs");

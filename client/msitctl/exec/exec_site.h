@@ -28,6 +28,10 @@ class ExecSite {
   // they were reported.
   std::vector<std::string> Runs() const;
 
+  // Returns whether a Python process has reported that its model computes as
+  // the variation of this run demands.
+  bool WasVaried() const;
+
   // Returns whether a Python process has reported that it cannot record, or not
   // everything.
   bool HasFailed() const;

@@ -457,7 +457,7 @@ def test_the_page_shows_what_happens(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     page = (ROOT / "docs/exec.md").read_text()
     blocks = re.findall(r"^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     for block in blocks:
         shown = ""
         lines = ["code=0"]

@@ -19,8 +19,8 @@ from msitd._core.daemon.patience import LONG_S
 from msitd._core.daemon.ranks import rank_of_process
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.options import HookOptions
-from msitd._core.module.wrappers import AS_HELD, PLAIN
-from msitd._exec import scripting, telling
+from msitd._core.module.wrappers import PLAIN
+from msitd._exec import scripting, telling, variations
 from msitd._exec.owners import owner_of, path_of
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ class _Models:
         self._script_kind = torch.jit.ScriptModule
         # Calls during tracing are not steps of the program.
         self._is_tracing = torch.jit.is_tracing
+        self._is_varied = not variations.changes_model(settings.variation)
+        if not self._is_varied:
+            variations.before_calls(self._vary)
         openings.opening.append(self._make_room)
         openings.opened.append(self._see_client)
         self._hook_of_all: Any = None
@@ -103,6 +106,36 @@ class _Models:
             what = "nothing more" if self._is_off else f"no {type(module).__name__}"
             telling.fail(self._settings.folder, f"{what} is recorded: {error}")
 
+    def _vary(self, module: torch.nn.Module, frame: FrameType) -> bool:
+        """Changes the main model before its first call: see variations.before_calls."""
+        if self._is_known(module) or self._is_tracing():
+            return True
+        settings = self._settings
+        try:
+            model = owner_of(module, frame, self._code, self._may_be_model)
+            if next(model.parameters(), None) is None:
+                return True
+            # The graph must contain the hooks, and torch selects a compiled call
+            # before it calls those of all modules.
+            is_recorded = not self._is_off and not _has_face()
+            if is_recorded and variations.compiles(settings.variation):
+                for each in PLAIN.unwrap(model).modules():
+                    self._known.add(each)
+                self._known.add(model)
+                self._is_varied = True
+                self._hook(model)
+                self._hook_of_all.remove()
+            variations.change_model(model, settings.variation, self._report)
+            self._is_varied = True
+            telling.vary(settings.folder)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            self.end()
+            telling.fail(settings.folder, f"nothing more is recorded: {error}")
+        return False
+
+    def _report(self, error: Exception) -> None:
+        telling.fail(self._settings.folder, f"a call was not changed: {error}")
+
     def _is_known(self, module: torch.nn.Module) -> bool:
         try:
             return module in self._known
@@ -111,7 +144,7 @@ class _Models:
             return True
 
     def _see_new(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-        if any(face in sys.modules for face in _FACES):
+        if _has_face():
             self._is_off = True
             return
         call, is_inside = self._calls(sys._getframe(2))
@@ -139,7 +172,7 @@ class _Models:
             handle.begin_call(path, module, args, kwargs)
             if self._injection is not None:
                 self._injection.count_call(path)
-        if any(map(_is_compiled, model.modules())):
+        if any(map(variations.is_compiled, model.modules())):
             # Graphs would break at the global hook. Models that are called
             # later are not seen.
             self._hook_of_all.remove()
@@ -165,6 +198,8 @@ class _Models:
         # A module without parameters, such as a loss, is not the main model.
         is_main = not self._has_main and next(module.parameters(), None) is not None
         self._has_main = self._has_main or is_main
+        if is_main and not self._is_varied:
+            raise ValueError("its first call was not seen in time to change it")
         client = self._open()
         op_of = None if is_main else functools.partial(_op_of, self._name_of(module))
         has_modules = settings.level in ("module", "mix")
@@ -299,9 +334,8 @@ def _tell_of(injection: Injection, settings: ExecSettings) -> None:
     )
 
 
-def _is_compiled(module: torch.nn.Module) -> bool:
-    is_called_compiled = getattr(module, "_compiled_call_impl", None) is not None
-    return is_called_compiled or AS_HELD.unwrap(module) is not module
+def _has_face() -> bool:
+    return any(face in sys.modules for face in _FACES)
 
 
 def _op_of(name: str, path: str) -> str:

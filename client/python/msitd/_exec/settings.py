@@ -1,4 +1,4 @@
-"""The settings of `msitctl exec`, as client/msitctl/exec/exec_command.cc writes them."""
+"""The settings of `msitctl exec`, written by client/msitctl/exec/recorded_command.cc."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ class ExecSettings:
 
     folder: str
 
+    # See variations.py; empty: the model computes as usual.
+    variation: str
     level: str
     stack: str
     weights: bool
@@ -46,6 +48,7 @@ def read_settings() -> ExecSettings | None:
         said = json.loads(text)
         return ExecSettings(
             folder=said["folder"],
+            variation=said["variation"],
             level=said["level"],
             stack=said["stack"],
             weights=said["weights"],

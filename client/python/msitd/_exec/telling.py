@@ -36,6 +36,11 @@ def teller_of_runs(folder: str) -> Callable[[str, str | None, str], None]:
     return tell
 
 
+def vary(folder: str) -> None:
+    """Reports that the variation of this run has been applied in this process."""
+    _append(folder, "varied", "\0")
+
+
 def fail(folder: str, text: str) -> None:
     """Reports that this process records nothing, or nothing more."""
     _append(folder, "failed", text + "\0")

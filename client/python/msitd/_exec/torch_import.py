@@ -78,10 +78,14 @@ def install(settings: ExecSettings) -> None:
 
     def begin() -> None:
         # These modules import torch.
-        from msitd._exec import devices, recording
+        from msitd._exec import devices, recording, variations
 
         try:
-            devices.install(settings.devices)
+            mapped = variations.devices_of(settings.variation)
+            devices.install(settings.devices + mapped)
+            variations.change_process(settings.variation)
+            if settings.variation and not variations.changes_model(settings.variation):
+                telling.vary(settings.folder)
             paths.install_in_torch(settings.paths)
             recording.install(settings)
         except Exception as error:  # noqa: BLE001 - never the program's problem

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/msitctl/compare/wrong_modules.h"
+#include "client/msitctl/exec/wrong_modules.h"
 
 #include <algorithm>
 #include <utility>

@@ -14,8 +14,8 @@
 #include "client/ask/text/text.h"
 #include "client/foreign/write/writer/json_writer.h"
 #include "client/msitctl/command_line.h"
-#include "client/msitctl/compare/wrong_modules.h"
 #include "client/msitctl/exec/exec_command.h"
+#include "client/msitctl/exec/wrong_modules.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
 
 namespace msitd::msitctl {
