@@ -25,7 +25,9 @@ class Origin:
     rank: int = 0
 
     def __str__(self) -> str:
-        return f"{self.kind or 'any'} of {self.op}, token {self.token}, rank {self.rank}"
+        return (
+            f"{self.kind or 'any'} of {self.op}, token {self.token}, rank {self.rank}"
+        )
 
 
 # The answers without an origin.

@@ -64,7 +64,10 @@ def tokens_that_were_not_recorded(recording: Recording) -> None:
             return torch.tanh(self.state)
 
     model = nn.Sequential(Cached(), linear())
-    with recording.client() as client, torch.no_grad():
-        with msitd.register_hook(model, client, tokens={2, 3}):
-            for _ in range(4):
-                model(noise())
+    with (
+        recording.client() as client,
+        torch.no_grad(),
+        msitd.register_hook(model, client, tokens={2, 3}),
+    ):
+        for _ in range(4):
+            model(noise())

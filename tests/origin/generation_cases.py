@@ -29,11 +29,14 @@ class Attention(nn.Module):
 
 
 def generate(recording: Recording, model: nn.Module, tokens: int = 4) -> None:
-    with recording.client() as client, torch.no_grad():
-        with msitd.register_hook(model, client):
-            x = noise(1, 8)
-            for _ in range(tokens):
-                x = torch.tanh(model(x))
+    with (
+        recording.client() as client,
+        torch.no_grad(),
+        msitd.register_hook(model, client),
+    ):
+        x = noise(1, 8)
+        for _ in range(tokens):
+            x = torch.tanh(model(x))
 
 
 @case(Origin("root.1", "", token=2))
@@ -55,10 +58,13 @@ def serve(
     batches: Iterable[torch.Tensor],
     requests: Callable[[], Mapping[str, tuple[int, int]]],
 ) -> None:
-    with recording.client() as client, torch.no_grad():
-        with msitd.register_hook(model, client, requests=requests):
-            for batch in batches:
-                model(batch)
+    with (
+        recording.client() as client,
+        torch.no_grad(),
+        msitd.register_hook(model, client, requests=requests),
+    ):
+        for batch in batches:
+            model(batch)
 
 
 def _padded() -> torch.Tensor:

@@ -14,6 +14,7 @@ import forward_cases  # noqa: F401
 import function_cases  # noqa: F401
 import gap_cases  # noqa: F401
 import generation_cases  # noqa: F401
+import later_cases  # noqa: F401
 import rank_cases  # noqa: F401
 import torch
 import torch.distributed as dist
