@@ -366,8 +366,11 @@ absl::Status Finder::AddWeightGaps(int32_t of) {
   storage::TensorInfo weight;
   MSITD_ASSIGN_OR_RETURN(const bool found, scan->Next(weight, stop_));
   if (!found && facts != nullptr) {
-    out_.notes.push_back(fmt::format(
-        "the weights of {} were not recorded, so one of them may be bad", op));
+    out_.notes.push_back(
+        fmt::format("the weights and buffers of {} were not recorded, so one "
+                    "of them may be "
+                    "bad",
+                    op));
   }
   return absl::OkStatus();
 }

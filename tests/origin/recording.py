@@ -19,6 +19,7 @@ import rank_cases  # noqa: F401
 import torch
 import torch.distributed as dist
 import training_cases  # noqa: F401
+import unseen_cases  # noqa: F401
 from case import CASES, Case, Recording
 
 TIMEOUT_S = 300
