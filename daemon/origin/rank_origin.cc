@@ -368,8 +368,7 @@ absl::Status Finder::AddWeightGaps(int32_t of) {
   if (!found && facts != nullptr) {
     out_.notes.push_back(
         fmt::format("the weights and buffers of {} were not recorded, so one "
-                    "of them may be "
-                    "bad",
+                    "of them may be bad",
                     op));
   }
   return absl::OkStatus();

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/origin/find_origin.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -228,6 +232,56 @@ TEST_F(FindOriginTest, NamesAFunctionAlthoughARankIsMissing) {
   CreateRun(store_, 2);
   RecordedProgram(store_, 0).Call("Torch.log", {2}, {kNan});
   EXPECT_EQ(Describe(Search(store_)), "op Torch.log");
+}
+
+// Names, positions and sides in any combination: an op that is named has only
+// clean inputs, and the search ends.
+TEST_F(FindOriginTest, ContradictoryRecordsNeverNameAnOpWithABadInput) {
+  std::mt19937 random(3);  // Seeded, so that a failure repeats.
+  const std::vector<std::string> ops = {
+      "root",  "root.a",    "root.a.b",  "a",           "Torch.log",
+      "a..b.", "Torch.exp", "Tensor.__", "Distributed."};
+  const Io ios[] = {Io::kInput,      Io::kOutput,    Io::kWeight,
+                    Io::kGradOutput, Io::kGradInput, Io::kGradWeight,
+                    Io::kState};
+  const float values[] = {1, 0, kNan, kInf, -kInf};
+  int named_count = 0;
+  for (int round = 0; round < 300; ++round) {
+    FakeStore store;
+    CreateRun(store, 2);
+    std::map<std::string, bool> has_bad_input;
+    for (const int rank : {0, 1}) {
+      RecordedProgram program(store, rank);
+      std::set<std::string> known;
+      for (int i = 0; i < 24; ++i) {
+        const std::string& op = ops[random() % ops.size()];
+        const Io io = ios[random() % (random() % 4 == 0 ? 7 : 2)];
+        const auto call = static_cast<int32_t>(random() % 2);
+        const std::string index = std::to_string(random() % 2);
+        const float value = random() % 12 == 0 ? values[random() % 5] : 1;
+        const std::string name =
+            fmt::format("{} {} {} {}", op, IoName(io), call, index);
+        if (!known.insert(name).second) continue;
+        program.Add(io, op, {value, 1}, index, call);
+        if (random() % 10 == 0) program.Skip(1);
+        if (io == Io::kInput && (std::isnan(value) || value == kInf)) {
+          has_bad_input[fmt::format("{} {} {}", rank, op, call)] = true;
+        }
+      }
+    }
+    const OriginAnswer answer = Search(store, /*is_strict=*/true);
+    for (const FoundOrigin& found : answer.origins) {
+      const TensorKey& key = found.origin.tensor.key;
+      if (found.origin.kind != OriginKind::kOp || key.io != Io::kOutput) {
+        continue;
+      }
+      ++named_count;
+      EXPECT_FALSE(has_bad_input.contains(
+          fmt::format("{} {} {}", key.rank, key.op, key.call)))
+          << round;
+    }
+  }
+  EXPECT_GT(named_count, 10);
 }
 
 TEST_F(FindOriginTest, ChainsAreBounded) {
