@@ -60,11 +60,14 @@ class ChainFinder {
     return CallNesting::RoleOf(events_.event(i).io);
   }
 
+  // Counts a visit; false once there were too many.
+  bool Visit() const { return ++visit_count_ < kChainVisitsMax; }
+
   int32_t SourceOfOutput(int32_t event) const {
     const int32_t call = events_.event(event).call;
     const int32_t begin = std::max(origin_, events_.call_of(event).first);
     int32_t input = kNoEvent;
-    for (int32_t i = event - 1; i >= begin; --i) {
+    for (int32_t i = event - 1; i >= begin && Visit(); --i) {
       if (!IsSymptom(i)) continue;
       if (events_.call_of(i).parent == call && RoleOf(i) == Role::kOutput) {
         return i;
@@ -82,7 +85,8 @@ class ChainFinder {
             ? origin_
             : std::max(origin_, events_.nesting().calls()[scope].first);
     int32_t found = kNoEvent;
-    for (int32_t i = event - 1; i >= begin; --i) {
+    for (int32_t i = event - 1; i >= begin && Visit(); --i) {
+      if (found != kNoEvent && event - i > kSameBytesDistanceMax) break;
       if (!IsSymptom(i) || events_.event(i).call == events_.event(event).call) {
         continue;
       }
@@ -97,6 +101,7 @@ class ChainFinder {
 
   const RankEvents& events_;
   const int32_t origin_;
+  mutable int64_t visit_count_ = 0;
 };
 
 }  // namespace

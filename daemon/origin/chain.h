@@ -12,6 +12,12 @@ namespace msitd::origin {
 // Maximum number of steps of a chain. Steps in the middle are left out.
 inline constexpr size_t kChainStepsMax = 32;
 
+// Maximum distance, in events, of a tensor with the same bytes, and maximum
+// number of events that are visited in total. They bound the time of recordings
+// in which every tensor is bad.
+inline constexpr int32_t kSameBytesDistanceMax = 4096;
+inline constexpr int64_t kChainVisitsMax = int64_t{1} << 23;
+
 // The way from an origin to the last result that follows from it.
 struct Chain {
   // Events, ascending, each of another call. The first one is the origin; its
@@ -27,8 +33,8 @@ struct Chain {
 // input to a tensor with the same bytes, or to the last symptom in the code
 // around the call. This shows one way; there may be others.
 //
-// Takes time in proportion to the number of events for each step, and usually
-// in total.
+// If the search visits more than kChainVisitsMax events, the last step that it
+// found directly follows the origin.
 Chain FindChain(const RankEvents& events, int32_t origin);
 
 }  // namespace msitd::origin

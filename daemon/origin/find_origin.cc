@@ -72,6 +72,7 @@ class Search {
   std::map<int32_t, int64_t> first_tokens_;
   // The events that were loaded last.
   std::optional<RankEvents> events_;
+  std::map<int32_t, storage::RankCoverage> coverage_;  // By rank.
   OriginAnswer out_;
 };
 
@@ -80,6 +81,7 @@ absl::Status Search::CountLost() {
                          run_.ListCoverage());
   for (const storage::RankCoverage& of : coverage) {
     out_.lost_count += of.total.dropped_count + of.total.truncated_count;
+    coverage_[of.rank] = of;
   }
   return absl::OkStatus();
 }
@@ -185,8 +187,12 @@ absl::Status Search::Load(int32_t rank, int64_t token) {
 
 absl::StatusOr<RankOrigin> Search::SearchRank(int32_t rank, int64_t token) {
   MSITD_RETURN_IF_ERROR(Load(rank, token));
-  MSITD_ASSIGN_OR_RETURN(const RecordFacts facts,
-                         RecordFacts::Read(run_, info_, rank, stop_));
+  const auto coverage = coverage_.find(rank);
+  MSITD_ASSIGN_OR_RETURN(
+      const RecordFacts facts,
+      RecordFacts::Read(
+          run_, info_, rank,
+          coverage == coverage_.end() ? nullptr : &coverage->second, stop_));
   MSITD_ASSIGN_OR_RETURN(const ModuleTree* const tree, trees_.Of(rank, stop_));
   MSITD_ASSIGN_OR_RETURN(const bool lacks, LacksTokenBefore(rank, token));
   if (events_->FirstSymptom() == CallNesting::kNone) {

@@ -2,6 +2,7 @@
 #include "daemon/origin/rank_relations.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -20,11 +21,14 @@ std::vector<SymptomPlace> PlacesOf(std::vector<RankOrigin> origins) {
   std::vector<SymptomPlace> places;
   for (RankOrigin& origin : origins) {
     const int32_t rank = origin.tensor.key.rank;
-    const auto same = std::find_if(
-        places.begin(), places.end(), [&](const SymptomPlace& place) {
+    // If there are too many places, their order is not determined anyway.
+    const auto end = places.begin() + static_cast<ptrdiff_t>(std::min(
+                                          places.size(), kPlacesMax + 1));
+    const auto same =
+        std::find_if(places.begin(), end, [&](const SymptomPlace& place) {
           return HasSameName(place.origin.tensor.key, origin.tensor.key);
         });
-    if (same == places.end()) {
+    if (same == end) {
       places.push_back({std::move(origin), {rank}});
       continue;
     }

@@ -17,17 +17,13 @@ constexpr std::string_view kCacheClass = "Cache";
 
 }  // namespace
 
-absl::StatusOr<RecordFacts> RecordFacts::Read(storage::RunReader& run,
-                                              const storage::RunInfo& info,
-                                              int32_t rank,
-                                              storage::StopCheck stop) {
+absl::StatusOr<RecordFacts> RecordFacts::Read(
+    storage::RunReader& run, const storage::RunInfo& info, int32_t rank,
+    const storage::RankCoverage* coverage, storage::StopCheck stop) {
   RecordFacts out;
-  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> coverage,
-                         run.ListCoverage());
-  for (const storage::RankCoverage& of : coverage) {
-    if (of.rank != rank) continue;
+  if (coverage != nullptr) {
     out.may_lack_records_ =
-        of.total.dropped_count + of.total.truncated_count > 0;
+        coverage->total.dropped_count + coverage->total.truncated_count > 0;
   }
   if (!info.capture_policy.empty() &&
       !capture::Decode(info.capture_policy, out.policies_)) {

@@ -16,10 +16,13 @@ namespace msitd::origin {
 // The gaps in the record of a rank, as far as the record shows them.
 class RecordFacts {
  public:
+  // `coverage` is that of the rank; null if the rank did not report any.
+  //
   // Errors: those of the reader; that of `stop`.
   static absl::StatusOr<RecordFacts> Read(storage::RunReader& run,
                                           const storage::RunInfo& info,
                                           int32_t rank,
+                                          const storage::RankCoverage* coverage,
                                           storage::StopCheck stop);
 
   // Returns whether records may have been lost: the rank reported dropped or
