@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from case import NONE, NOT_KNOWN, Answer, Case, Origin
-from recording import run_of
+from record_cases import run_of
 
 from daemon import Daemon
 

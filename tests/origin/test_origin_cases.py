@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from case import CASES, NONE, NOT_KNOWN, Case, Origin
-from judging import judge, judge_all, totals
-from recording import record_all
+from judge_cases import judge, judge_all, totals
+from record_cases import record_all
 
 from daemon import Daemon
 

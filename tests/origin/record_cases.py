@@ -1,6 +1,6 @@
 """Records cases, those with several ranks in a process for each rank.
 
-usage: recording.py RANK WORLD_SIZE RENDEZVOUS_FILE ENDPOINT CASE...
+usage: record_cases.py RANK WORLD_SIZE RENDEZVOUS_FILE ENDPOINT CASE...
 """
 
 import logging
