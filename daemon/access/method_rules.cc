@@ -83,6 +83,7 @@ constexpr MethodRule kRules[] = {
      Audit::kNever},
     {"TensorService.ComputeHistogram", Role::kReader, Of::kNobody,
      Audit::kNever},
+    {"TensorService.FindOrigin", Role::kReader, Of::kNobody, Audit::kNever},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/compare/job/run_ranks_message.h"
+#include "daemon/origin/find_origin.h"
 #include "daemon/query/page_token.h"
 #include "daemon/query/small_tensors.h"
 #include "daemon/query/tensor_groups.h"
@@ -16,6 +17,7 @@
 #include "daemon/query/tensor_reader.h"
 #include "daemon/query/time_limit.h"
 #include "daemon/query/token_requests.h"
+#include "daemon/service/origin_convert.h"
 #include "daemon/service/proto_convert.h"
 #include "daemon/service/tensor_condition.h"
 #include "protos/base/resource_name.h"
@@ -311,6 +313,23 @@ absl::Status TensorServiceImpl::Histogram(
   return absl::OkStatus();
 }
 
+absl::Status TensorServiceImpl::Origin(const Call& call,
+                                       const v1::FindOriginRequest& request,
+                                       v1::FindOriginResponse& response) {
+  MSITD_ASSIGN_OR_RETURN(const origin::Condition condition,
+                         ToCondition(request));
+  const auto is_gone = [&call] { return call.Check(); };
+  const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
+  const auto check = [&limit] { return limit.Check(); };
+  MSITD_ASSIGN_OR_RETURN(
+      const auto run,
+      readers_.OpenRunAt({request.source(), request.run()}, check));
+  MSITD_ASSIGN_OR_RETURN(const origin::OriginAnswer answer,
+                         origin::FindOrigin(*run, condition, check));
+  ToProto(answer, run->name(), response);
+  return absl::OkStatus();
+}
+
 grpc::ServerUnaryReactor* TensorServiceImpl::GetTensor(
     grpc::CallbackServerContext* context, const v1::GetTensorRequest* request,
     v1::Tensor* response) {
@@ -359,6 +378,15 @@ grpc::ServerUnaryReactor* TensorServiceImpl::ComputeHistogram(
   return UnaryCall::Start(pools_.reductions, *context,
                           [=, this](const Call& call) {
                             return Histogram(call, *request, *response);
+                          });
+}
+
+grpc::ServerUnaryReactor* TensorServiceImpl::FindOrigin(
+    grpc::CallbackServerContext* context, const v1::FindOriginRequest* request,
+    v1::FindOriginResponse* response) {
+  return UnaryCall::Start(pools_.reductions, *context,
+                          [=, this](const Call& call) {
+                            return Origin(call, *request, *response);
                           });
 }
 

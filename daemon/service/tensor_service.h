@@ -22,6 +22,7 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
     Bound("ReadTensors", &TensorServiceImpl::ReadTensors);
     Bound("SummarizeTensors", &TensorServiceImpl::SummarizeTensors);
     Bound("ComputeHistogram", &TensorServiceImpl::ComputeHistogram);
+    Bound("FindOrigin", &TensorServiceImpl::FindOrigin);
   }
 
   grpc::ServerUnaryReactor* GetTensor(grpc::CallbackServerContext* context,
@@ -45,6 +46,10 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
       grpc::CallbackServerContext* context,
       const v1::ComputeHistogramRequest* request,
       v1::Histogram* response) override;
+  grpc::ServerUnaryReactor* FindOrigin(
+      grpc::CallbackServerContext* context,
+      const v1::FindOriginRequest* request,
+      v1::FindOriginResponse* response) override;
 
  private:
   absl::Status Get(const Call& call, const v1::GetTensorRequest& request,
@@ -57,6 +62,8 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
   absl::Status Histogram(const Call& call,
                          const v1::ComputeHistogramRequest& request,
                          v1::Histogram& response);
+  absl::Status Origin(const Call& call, const v1::FindOriginRequest& request,
+                      v1::FindOriginResponse& response);
 
   storage::RunReaders& readers_;
   const CallPools pools_;

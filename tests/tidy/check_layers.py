@@ -272,6 +272,18 @@ MODULES: dict[str, Module] = {
         (*PROTOS, *STORAGE_FACE, "storage/batch", LOG, "daemon/compute"),
         (*COMMON, "re2", "xxhash"),
     ),
+    "daemon/calls": Module(("protos/base",)),
+    "daemon/origin": Module(
+        (
+            *PROTOS,
+            "protos/capture",
+            *STORAGE_FACE,
+            "daemon/calls",
+            "daemon/query",
+            "daemon/compare/job/not_recorded.h",
+        ),
+        COMPARE_LIBRARIES,
+    ),
     # Comparisons and their rows are stored in the messages in which they are
     # sent.
     "daemon/compare": Module((), ("absl",)),
@@ -313,6 +325,7 @@ MODULES: dict[str, Module] = {
             *PROTOS,
             *STORAGE_FACE,
             "daemon/predicate",
+            "daemon/calls",
             "daemon/compare/match",
             "daemon/compare/judge",
         ),
@@ -345,6 +358,7 @@ MODULES: dict[str, Module] = {
             ACCESS,
             "daemon/compute",
             "daemon/ingest",
+            "daemon/origin",
             "daemon/predicate",
             "daemon/query",
             "daemon/compare/judge",

@@ -11,6 +11,7 @@ TEST_FOLDERS = [
     "tests/bench",
     "tests/e2e",
     "tests/judge",
+    "tests/origin",
     "tests/python",
     "tests/tidy",
     "deploy/demo.d",

@@ -230,7 +230,7 @@ auto KeyOf(const v1::Tensor& tensor) {
 }  // namespace
 
 bool CanMerge(const Descriptor& type) {
-  const std::array<const Descriptor*, 11> known = {
+  const std::array<const Descriptor*, 12> known = {
       v1::CaptureCoverage::descriptor(),
       v1::CapturePolicy::descriptor(),
       v1::Run::descriptor(),
@@ -238,6 +238,7 @@ bool CanMerge(const Descriptor& type) {
       v1::Tensor::descriptor(),
       v1::ListTensorsResponse::descriptor(),
       v1::SummarizeTensorsResponse::descriptor(),
+      v1::FindOriginResponse::descriptor(),
       v1::Capabilities::descriptor(),
       v1::Comparison::descriptor(),
       v1::ListComparisonsResponse::descriptor(),

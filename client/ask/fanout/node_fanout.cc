@@ -440,6 +440,22 @@ Outcome NodeFanout::PlanReduction(const Message& request, Requests& requests) {
   return {};
 }
 
+Outcome NodeFanout::PlanOrigin(const Message& request, Requests& requests) {
+  auto copy = std::make_unique<v1::FindOriginRequest>();
+  copy->CopyFrom(request);
+  RunShares shares(0);
+  MSITCTL_RETURN_IF_FAILED(FindShares(copy->run(), shares));
+  const auto first = std::find(shares.has.begin(), shares.has.end(), true);
+  if (!worker_.has_value()) {
+    worker_ = first == shares.has.end()
+                  ? 0
+                  : static_cast<size_t>(first - shares.has.begin());
+  }
+  copy->set_source(SourceOf(shares));
+  requests[*worker_] = std::move(copy);
+  return {};
+}
+
 Outcome NodeFanout::MakeRequests(const Message& request, Requests& requests) {
   requests.resize(nodes_.size());
   const auto* const type = request.GetDescriptor();
@@ -450,6 +466,9 @@ Outcome NodeFanout::MakeRequests(const Message& request, Requests& requests) {
   if (type == v1::SummarizeTensorsRequest::descriptor() &&
       worker_.has_value()) {
     return PlanReduction(request, requests);
+  }
+  if (type == v1::FindOriginRequest::descriptor()) {
+    return PlanOrigin(request, requests);
   }
   if (type->FindFieldByName("comparison") != nullptr) {
     return RequestsByName(request, requests);

@@ -85,6 +85,8 @@ class NodeFanout : public Fanout {
   Outcome PlanComparison(const Message& request, Requests& requests);
   Outcome PlanAtOneNode(const Message& request, Requests& requests);
   Outcome PlanReduction(const Message& request, Requests& requests);
+  // One node searches; without WorkAt, the first one that holds the run.
+  Outcome PlanOrigin(const Message& request, Requests& requests);
   // Returns the nodes that have a run, in the form that the node at `worker_`
   // reads, and the ids of their shares.
   std::string SourceOf(const RunShares& shares) const;

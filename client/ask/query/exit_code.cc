@@ -53,7 +53,7 @@ std::string ExitCodeHelp() {
   add(kExitOk, "success; for a comparison, all rows pass");
   add(kExitPolicyFailed,
       "a comparison does not pass (a row fails or is unmatched, or no row "
-      "passes), or a capture stored nothing");
+      "passes), a capture stored nothing, or `run origin` found a tensor");
   add(kExitUsage, "a flag, an argument or a variable is wrong");
   add(kExitLocal, "an error of a local file, stdout or the terminal");
   add(kExitPartial,

@@ -14,6 +14,7 @@
 #include "client/msitctl/flag/whole_number.h"
 #include "client/msitctl/run/archive_commands.h"
 #include "client/msitctl/run/attachment_commands.h"
+#include "client/msitctl/run/origin_command.h"
 #include "client/msitctl/run/run_export.h"
 #include "client/msitctl/run/run_import.h"
 #include "client/msitctl/verb/pages.h"
@@ -246,6 +247,7 @@ void AddRunCommands(CommandLine& line) {
   AddRetain(line, noun);
   AddAttachmentVerbs(line, noun);
   AddExportVerb(line, noun);
+  AddOriginVerb(line, noun);
   AddArchiveVerbs(line, noun);
   AddDeleteVerb(line, noun,
                 {.name = "delete",

@@ -77,6 +77,14 @@ std::optional<v1::NotRecordedDocument> Parse(std::span<const std::byte> bytes) {
   return parsed.ok() ? std::optional(std::move(document)) : std::nullopt;
 }
 
+void AddUncalled(const v1::NotRecordedDocument& document, NotRecorded& rank) {
+  for (const std::string& op : document.uncalled()) {
+    if (rank.uncalled.size() == kUncalledOpsMax) break;
+    rank.uncalled.push_back(op);
+  }
+  std::sort(rank.uncalled.begin(), rank.uncalled.end());
+}
+
 void AddDocument(v1::NotRecordedDocument document, NotRecorded& rank) {
   for (v1::NotRecorded& skipped : *document.mutable_skipped()) {
     Add(std::move(skipped), rank);
@@ -90,6 +98,7 @@ void AddDocument(v1::NotRecordedDocument document, NotRecorded& rank) {
   uncalled.set_op(document.uncalled(0));
   uncalled.set_is_harmless(true);
   Add(std::move(uncalled), rank);
+  AddUncalled(document, rank);
 }
 
 // The newest document of each client of one rank.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,8 @@ inline constexpr size_t kNotRecordedClientsMax = 64;
 // Maximum number of different reasons of a rank: those of one client, and two
 // that stand for all others.
 inline constexpr size_t kNotRecordedReasonsMax = 67;
+// Maximum number of ops of a rank that are listed as never called.
+inline constexpr size_t kUncalledOpsMax = 65'536;
 // Longer texts of a reason are cut to this size.
 inline constexpr size_t kNotRecordedTextBytesMax = 1024;
 
@@ -34,6 +37,8 @@ struct NotRecorded {
   // Sum over all reasons that are not harmless.
   int64_t count = 0;
   std::vector<v1::NotRecorded> reasons;
+  // Ops of which no call was seen, ascending. Each client lists at most 1024.
+  std::vector<std::string> uncalled;
 };
 
 // Returns what each rank of `run` does not record, according to the reports of

@@ -4,50 +4,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "daemon/calls/call_nesting.h"
 #include "daemon/compare/match/tensor_group.h"
 
 namespace msitd::compare {
 
-// Finds the call that each tensor of a rank and token belongs to, the call
-// whose code made that call, and tensors that were recorded more than once.
-//
-// Runs do not record which tensor was computed from which other. They do record
-// the order of execution and the names of ops. This class derives from these
-// which calls are nested in each other. Its users then assume that the code of
-// a call can use each tensor that the call received or that a nested call has
-// returned. This needs no graph of the model and works for any code. It cannot
-// show which of these tensors the code has used.
+// Adds to the nesting of calls (CallNesting) what only a comparison knows:
+// which calls both runs make, and tensors that were recorded more than once.
 //
 // Events are the golden tensors in execution order. Event i is the golden
-// tensor of pair i. Tensors that only the target run has are not events. The
-// forward and the backward pass of an op are different calls: inputs, weights
-// and outputs belong to the first, gradients to the second.
-//
-// Call A is inside call B if B received its inputs before A and returned after
-// A. If not all of this was recorded, names decide: a call of `a.b` is inside a
-// call of `a` unless the recorded tensors contradict this. The innermost call
-// around a call is its parent. A call is a part of its parent.
+// tensor of pair i. Tensors that only the target run has are not events.
 //
 // Immutable. Takes time and memory in proportion to the number of tensors.
 class CallTree {
  public:
-  static constexpr int32_t kNone = -1;
+  static constexpr int32_t kNone = CallNesting::kNone;
+  using Role = CallNesting::Role;
 
-  // The role of a tensor in its call. In a backward pass, `grad_output` is an
-  // input, and `grad_input` and `grad_weight` are outputs. States count as
-  // weights.
-  enum class Role : uint8_t { kOther, kInput, kOutput, kWeight };
-
-  struct Call {
-    std::string_view op;
-    int32_t number = 0;
-    bool is_backward = false;
-    bool has_input = false;
-    bool has_output = false;
+  struct Call : CallNesting::Call {
     // True if both runs made this call.
     bool is_matched = false;
     bool has_parts = false;
@@ -56,11 +32,6 @@ class CallTree {
     // call the ops of all parts elsewhere. The target run then lacks these
     // calls. Otherwise, they may only have other names there.
     bool has_lone_parts = false;
-    int32_t parent = kNone;
-    // The first and the last event, without weights; kNone if there are only
-    // weights.
-    int32_t first = kNone;
-    int32_t last = kNone;
   };
 
   struct Event {
@@ -79,13 +50,15 @@ class CallTree {
   size_t event_count() const { return events_.size(); }
   // Returns the call that began first; kNone if there are no calls. This is the
   // model itself if its call was recorded.
-  int32_t first_call() const { return first_call_; }
+  int32_t first_call() const { return nesting_.first_call(); }
   // Returns whether the golden run recorded any input.
-  bool has_inputs() const { return has_inputs_; }
+  bool has_inputs() const { return nesting_.has_inputs(); }
 
   // Returns whether `call` is `ancestor` or inside it. Every call is inside
   // kNone.
-  bool IsWithin(int32_t call, int32_t ancestor) const;
+  bool IsWithin(int32_t call, int32_t ancestor) const {
+    return nesting_.IsWithin(call, ancestor);
+  }
   // Returns the last part of `scope` that both runs call and that ended before
   // `event`; kNone if there is none.
   int32_t LastPartBefore(int32_t scope, int32_t event) const;
@@ -105,18 +78,13 @@ class CallTree {
 
  private:
   void AddEvents();
-  void FindParents();
-  int32_t ParentByName(const Call& call) const;
-  bool Contains(const Call& outer, const Call& inner) const;
+  void FindParts();
   void FindSame();
 
   const std::vector<TensorPair>& pairs_;
   std::vector<Event> events_;
   std::vector<Call> calls_;
-  bool has_inputs_ = false;
-  int32_t first_call_ = kNone;
-  // The calls of an op in execution order, by OpKey.
-  std::unordered_map<std::string, std::vector<int32_t>> calls_by_op_;
+  CallNesting nesting_;
 };
 
 }  // namespace msitd::compare

@@ -71,6 +71,14 @@ from msitd.query.node_types import (
     VerificationFinding,
 )
 from msitd.query.nodes import parse_nodes, read_nodes
+from msitd.query.origin_types import (
+    FoundOrigins,
+    IgnoredTensors,
+    OriginKind,
+    OriginResult,
+    ReachedRank,
+    RunOrigin,
+)
 from msitd.query.runs import Runs
 from msitd.query.showing import add_short_texts
 from msitd.query.tensors import TensorListing, Tensors
@@ -126,8 +134,10 @@ __all__ = [
     "FleetRuns",
     "FleetTensorListing",
     "FleetTensors",
+    "FoundOrigins",
     "GroupBy",
     "Histogram",
+    "IgnoredTensors",
     "InputDifference",
     "Io",
     "Layout",
@@ -141,6 +151,8 @@ __all__ = [
     "NodeStatus",
     "OpPair",
     "Order",
+    "OriginKind",
+    "OriginResult",
     "PartialError",
     "Policy",
     "Preset",
@@ -148,6 +160,7 @@ __all__ = [
     "RankCoverage",
     "RankPair",
     "RankRange",
+    "ReachedRank",
     "Reading",
     "RecordKind",
     "RequiredTolerance",
@@ -158,6 +171,7 @@ __all__ = [
     "Run",
     "RunArchive",
     "RunCounters",
+    "RunOrigin",
     "RunRanks",
     "Runs",
     "SilentRank",

@@ -9,6 +9,7 @@ from typing import Any, cast
 from msitd.query.connection import Caller
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new
+from msitd.query.origin_types import FoundOrigins
 from msitd.query.resuming import check_whole, read_to_the_end, take
 from msitd.query.types import Attachment, Retention, Run
 
@@ -82,6 +83,27 @@ class Runs:
         retention = Retention(pinned, size_bytes_max, age_max, token_count)
         request = new("SetRunRetentionRequest", run=run, retention=retention)
         return self._call("SetRunRetention", request)
+
+    def origin(
+        self, run: str, *, where: str = "", strict: bool = False
+    ) -> FoundOrigins:
+        """Finds where NaN, infinities or another condition began in a run.
+
+        Args:
+            run: Name of the run.
+            where: Condition on the summary of a tensor, as in `tensors.find`.
+                Without it, `nan_count > 0 or inf_count > 0`.
+            strict: Whether tensors whose NaN or infinities are expected count,
+                such as attention masks.
+
+        Raises:
+            QueryError: `NOT_FOUND` or `INVALID_ARGUMENT`.
+        """
+        request = new("FindOriginRequest", run=run, where=where, strict=strict)
+        answer = self._caller.unary(
+            "TensorService/FindOrigin", request, "FindOriginResponse"
+        )
+        return cast(FoundOrigins, from_message(answer))
 
     def delete(self, run: str) -> None:
         """Removes a run with its tensors and their bytes, without confirmation."""

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/origin/module_facts.h"
+#include "protos/capture/capture_policy.h"
+#include "storage/face/run_reader.h"
+
+namespace msitd::origin {
+
+// The gaps in the record of a rank, as far as the record shows them.
+class RecordFacts {
+ public:
+  // `coverage` is that of the rank; null if the rank did not report any.
+  //
+  // Errors: those of the reader; that of `stop`.
+  static absl::StatusOr<RecordFacts> Read(storage::RunReader& run,
+                                          const storage::RunInfo& info,
+                                          int32_t rank,
+                                          const storage::RankCoverage* coverage,
+                                          storage::StopCheck stop);
+
+  // Returns whether records may have been lost: the rank reported dropped or
+  // truncated records, or it reported nothing.
+  bool may_lack_records() const { return may_lack_records_; }
+
+  // Returns whether the capture policy excludes ops or sides of ops at `token`.
+  bool FiltersOps(int64_t token) const;
+
+  // Returns the reason why a record of `op` is missing, such as an argument in
+  // an object; empty if there is none. Reports name only the first op of each
+  // reason. If the reason was counted more than once, it may also apply to
+  // modules of the same class and to modules inside that op.
+  std::string NotRecordedAt(std::string_view op, const ModuleTree& tree) const;
+
+  // Returns whether the client reported that `op` was never called.
+  bool IsUncalled(std::string_view op) const;
+
+ private:
+  // Why records are missing.
+  struct Reason {
+    std::string reason;
+    std::string op;  // The first one.
+    std::string index;
+    int64_t count = 0;
+  };
+
+  bool may_lack_records_ = true;
+  capture::Policies policies_;
+  std::vector<Reason> reasons_;
+  std::vector<std::string> uncalled_;  // Ops, ascending.
+};
+
+}  // namespace msitd::origin
