@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "client/msit/command/command_line.h"
+#include "client/msit/probe/probe_command.h"
 #include "client/msitctl/command_line.h"
 
 int main(int argc, char** argv) {
@@ -14,5 +15,7 @@ int main(int argc, char** argv) {
   }
   if (msitd::msit_command::IsMsit(argv[0]))
     return msitd::msit_command::Run(argc, argv);
+  if (msitd::msit_command::IsMsprobe(argv[0]))
+    return msitd::msit_command::RunMsprobe(argc, argv);
   return msitd::msitctl::CommandLine().Run(argc, argv);
 }

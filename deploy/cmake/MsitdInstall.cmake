@@ -5,7 +5,7 @@
 #   ctl     msitctl and msitd-inspect, with manuals and completions
 #   lib     libmsit.so.1, and the libraries that it loads at run time
 #   dev     headers, CMake package, pkg-config
-#   compat  the name `msit` for msitctl
+#   compat  the names `msit` and `msprobe` for msitctl
 include(CMakePackageConfigHelpers)
 set(deploy ${PROJECT_SOURCE_DIR}/deploy)
 
@@ -102,6 +102,7 @@ install(FILES ${PROJECT_BINARY_DIR}/msit.pc
 install(CODE "
   set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
   file(MAKE_DIRECTORY \"\${folder}\")
-  file(CREATE_LINK msitctl \"\${folder}/msit\" SYMBOLIC)" COMPONENT compat)
-install(FILES ${share}/man/man1/msit.1.gz
+  file(CREATE_LINK msitctl \"\${folder}/msit\" SYMBOLIC)
+  file(CREATE_LINK msitctl \"\${folder}/msprobe\" SYMBOLIC)" COMPONENT compat)
+install(FILES ${share}/man/man1/msit.1.gz ${share}/man/man1/msprobe.1.gz
         DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT compat)

@@ -54,9 +54,9 @@ Header files for C and C++, and packages for CMake and pkg-config.")
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 
 set(CPACK_DEBIAN_COMPAT_PACKAGE_NAME msit-compat)
-set(CPACK_DEBIAN_COMPAT_DESCRIPTION "msitd under the name of another tool
-The command msit accepts the commands of the toolkit of that name, and runs
-them with msitctl and msitd.")
+set(CPACK_DEBIAN_COMPAT_DESCRIPTION "msitd under the names of other tools
+The commands msit and msprobe accept the commands of the tools of these names,
+and run them with msitctl and msitd.")
 set(CPACK_DEBIAN_COMPAT_PACKAGE_SECTION science)
 # For msit llm analyze and bcanalyze.
 set(CPACK_DEBIAN_COMPAT_PACKAGE_SUGGESTS python3-pandas)

@@ -297,7 +297,8 @@ def write_share(bin_dir: Path, share: Path) -> None:
         for help_ in helps[1:]:
             page = verb_page(help_, section, helps[0])
             write_page(share, section, "-".join(help_.words), page)
-    write_page(share, 1, "msit", ".so man1/msitctl.1\n")
+    for name in ("msit", "msprobe"):
+        write_page(share, 1, name, ".so man1/msitctl.1\n")
     for shell, path in COMPLETIONS.items():
         script = share / path
         script.parent.mkdir(parents=True, exist_ok=True)

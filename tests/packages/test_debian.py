@@ -73,7 +73,7 @@ def test_life_of_the_packages(
     # need.
     assert "msitd:" in root.path("/etc/passwd").read_text()
     assert root.path(WANTED_BY).is_symlink()
-    for program in ("msitd", "msitctl", "msitd-inspect", "msit"):
+    for program in ("msitd", "msitctl", "msitd-inspect", "msit", "msprobe"):
         root.run(program, "--help")
     unit = root.path("/usr/lib/systemd/system/msitd.service").read_text()
     assert "ExecStart=/usr/bin/msitd --config=/etc/msitd/msitd.toml" in unit

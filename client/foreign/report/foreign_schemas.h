@@ -12,6 +12,10 @@
 #include "client/foreign/report/msprobe_stacks.h"
 
 // The tables in which a comparison can be reported.
+namespace msitd::trees {
+class MsprobeIndex;
+}  // namespace msitd::trees
+
 namespace msitd::report {
 
 // The reason for a pair of complex tensors in a report of msit, whose metrics
@@ -48,6 +52,11 @@ struct MsprobeReport {
   MsprobeRules rules = DefaultMsprobeRules();
   // Adds a column if it has stacks. Must outlive the schema. Null for none.
   const MsprobeStackTable* stacks = nullptr;
+  // The dumps from which both runs were imported. If they are set, the report
+  // has the recorded statistics, names of files and stacks, instead of what the
+  // runs have. Must outlive the schema. Null if only the runs are known.
+  const trees::MsprobeIndex* target_dump = nullptr;
+  const trees::MsprobeIndex* golden_dump = nullptr;
   // Called with each row that is written. May be null.
   std::function<void(const MsprobeRow& row)> on_row = nullptr;
 };

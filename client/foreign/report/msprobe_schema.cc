@@ -18,6 +18,7 @@
 #include "client/foreign/report/msprobe_statistics.h"
 #include "client/foreign/report/msprobe_value.h"
 #include "client/foreign/report/msprobe_verdict.h"
+#include "client/foreign/trees/msprobe/msprobe_index.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/shape.h"
 #include "protos/base/tensor_key.h"
@@ -31,6 +32,7 @@ using Headings = std::vector<std::string>;
 constexpr std::string_view kAbsent = "N/A";
 constexpr std::string_view kUnsupported = "unsupported";
 constexpr std::string_view kShapeUnmatched = "shape unmatched";
+constexpr std::string_view kNoFile = "-1";
 
 // The number of metrics of MsprobeMode::kAll.
 constexpr size_t kMetricColumns = 6;
@@ -196,11 +198,11 @@ class MsprobeSchema final : public ask::TableSchema {
       MSITD_RETURN_IF_ERROR(WriteEntries(table));
       group_ = group;
     }
-    MsprobeSide target = SideOf(row, row.target());
+    MsprobeSide target = SideOf(row, /*is_golden=*/false);
     // A container that is empty on one side only is a difference.
-    const bool is_difference = !report_.is_compat && row.has_golden() &&
-                               row.verdict() != v1::PASS &&
-                               !SideOf(row, row.golden()).is_empty_container;
+    const bool is_difference =
+        !report_.is_compat && row.has_golden() && row.verdict() != v1::PASS &&
+        !SideOf(row, /*is_golden=*/true).is_empty_container;
     if (target.is_empty_container && !is_difference) {
       empty_ += IsWritten(row) ? 1 : 0;
       return absl::OkStatus();
@@ -267,6 +269,9 @@ class MsprobeSchema final : public ask::TableSchema {
   static constexpr size_t kGroupRowsMax = 262144;
 
   bool has_stacks() const {
+    if (report_.target_dump != nullptr) {
+      return report_.target_dump->has_stacks();
+    }
     return report_.stacks != nullptr && !report_.stacks->empty();
   }
 
@@ -335,9 +340,52 @@ class MsprobeSchema final : public ask::TableSchema {
     return cells;
   }
 
-  MsprobeSide SideOf(const v1::ComparisonRow& row,
-                     const v1::ComparedTensor& side) const {
-    return MsprobeSideOf(side, KeyOf(row, side).index, report_.is_compat);
+  // Returns what the dump of a side has of a tensor; null if it has nothing or
+  // is not known.
+  const trees::MsprobeIndex::Leaf* LeafOf(const v1::ComparisonRow& row,
+                                          bool is_golden) const {
+    const auto* const dump =
+        is_golden ? report_.golden_dump : report_.target_dump;
+    if (dump == nullptr) return nullptr;
+    const TensorKey key = KeyOf(row, is_golden ? row.golden() : row.target());
+    return dump->Find({key.op, key.call, key.io, key.index});
+  }
+
+  MsprobeSide SideOf(const v1::ComparisonRow& row, bool is_golden) const {
+    const v1::ComparedTensor& side = is_golden ? row.golden() : row.target();
+    const std::string index = KeyOf(row, side).index;
+    const auto* const leaf = LeafOf(row, is_golden);
+    if (leaf == nullptr || leaf->statistics.empty() || !IsTensor(side)) {
+      return MsprobeSideOf(side, index, report_.is_compat);
+    }
+    v1::ComparedTensor recorded = side;
+    recorded.set_kind(v1::RECORD_KIND_STATISTICS);
+    recorded.set_value(leaf->statistics);
+    return MsprobeSideOf(recorded, index, report_.is_compat);
+  }
+
+  std::string StackOf(const v1::ComparisonRow& row,
+                      const std::string& entry) const {
+    if (report_.target_dump != nullptr) {
+      return std::string(report_.target_dump->StackOf(entry));
+    }
+    return report_.stacks->Find(KeyOf(row, row.target()));
+  }
+
+  // Returns the names of both sides: of their files, if the dumps are known.
+  std::string DataNames(const v1::ComparisonRow& row, bool is_matched) const {
+    if (report_.target_dump == nullptr) {
+      return fmt::format(
+          "[{}, {}]", PythonText(row.target().name()),
+          PythonText(is_matched ? row.golden().name() : kAbsent));
+    }
+    const auto file = [&](bool is_golden) {
+      const auto* const leaf = LeafOf(row, is_golden);
+      const bool has_file = leaf != nullptr && !leaf->file.empty();
+      return PythonText(has_file ? std::string_view(leaf->file) : kNoFile);
+    };
+    return fmt::format("[{}, {}]", file(false),
+                       is_matched ? file(true) : PythonText(kAbsent));
   }
 
   // Returns the values by which a row is judged, except for its statistics and
@@ -401,7 +449,7 @@ class MsprobeSchema final : public ask::TableSchema {
     golden.dtype = golden.shape = kAbsent;
     bool is_matched = false;
     if (row.has_golden()) {
-      MsprobeSide side = SideOf(row, row.golden());
+      MsprobeSide side = SideOf(row, /*is_golden=*/true);
       is_matched = TypesMatch(target, side);
       if (is_matched) golden = std::move(side);
     }
@@ -425,13 +473,9 @@ class MsprobeSchema final : public ask::TableSchema {
     judged.golden = std::move(golden.statistics);
     if (!report_.is_compat) SetDoubt(row, mode_, judged);
     MSITD_ASSIGN_OR_RETURN(waiting.metrics, MetricCells(row, judged));
-    if (has_stacks()) {
-      waiting.stack = report_.stacks->Find(KeyOf(row, row.target()));
-    }
+    if (has_stacks()) waiting.stack = StackOf(row, name.entry);
     if (mode_ == MsprobeMode::kAll) {
-      waiting.tail.emplace_back(
-          fmt::format("[{}, {}]", PythonText(row.target().name()),
-                      PythonText(is_matched ? row.golden().name() : kAbsent)));
+      waiting.tail.emplace_back(DataNames(row, is_matched));
     }
     ask::AddCustomCells(comparison_, row, ask::RealStyle::kMsprobe,
                         waiting.tail);

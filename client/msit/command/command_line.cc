@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/msit/command/command_line.h"
 
-#include <sys/stat.h>
-
 #include <string_view>
 
 #include "client/msit/command/verb_table.h"
 #include "client/msit/command/verbs.h"
 
 namespace msitd::msit_command {
-namespace {
-
-// Files are accessible only to their owner and its group.
-constexpr mode_t kUmask = 027;
-
-}  // namespace
 
 bool IsMsit(const char* program) {
   const std::string_view path = program == nullptr ? "" : program;
@@ -22,8 +14,11 @@ bool IsMsit(const char* program) {
 }
 
 int Run(int argc, char** argv) {
-  umask(kUmask);
-  VerbTable table;
+  VerbTable table({.name = "msit",
+                   .description =
+                       "The command msit of the MindStudio inference tools, as "
+                       "provided by\n"
+                       "msitd. For the differences, see docs/msit.md."});
   AddLlmVerbs(table);
   AddDebugVerbs(table);
   AddViewVerb(table);

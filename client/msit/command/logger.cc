@@ -28,6 +28,7 @@ std::string_view LevelName(LogLevel level) {
   return "";
 }
 
+// Returns `2026-11-23 09:41:07,123`.
 std::string LocalTime() {
   using std::chrono::milliseconds;
   const auto now = std::chrono::system_clock::now();
@@ -58,8 +59,9 @@ std::optional<LogLevel> ParseLogLevel(std::string_view word) {
   return std::nullopt;
 }
 
-Logger::Logger(std::string name, LogLevel level, std::FILE* file)
-    : name_(std::move(name)), level_(level), file_(file) {}
+Logger::Logger(std::string name, LogLevel level, std::FILE* file,
+               LogStyle style)
+    : name_(std::move(name)), level_(level), file_(file), style_(style) {}
 
 void Logger::InfoBlock(std::string_view text) {
   WriteLine(LogLevel::kInfo, text);
@@ -73,8 +75,15 @@ void Logger::Write(LogLevel level, std::string_view message) {
 
 void Logger::WriteLine(LogLevel level, std::string_view text) {
   if (level < level_) return;
-  fmt::print(file_, "{} - {} - {} - {} - {}\n", LocalTime(), getpid(), name_,
-             LevelName(level), text);
+  std::string time = LocalTime();
+  if (style_ == LogStyle::kMsprobe) {
+    time.resize(time.find(','));
+    fmt::print(file_, "{} ({}) [{}] {}\n", time, getpid(), LevelName(level),
+               text);
+  } else {
+    fmt::print(file_, "{} - {} - {} - {} - {}\n", time, getpid(), name_,
+               LevelName(level), text);
+  }
   std::fflush(file_);
 }
 

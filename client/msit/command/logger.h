@@ -20,13 +20,21 @@ enum class LogLevel {
 // Parses a value of --log-level: debug, info, warning, error, fatal, critical.
 std::optional<LogLevel> ParseLogLevel(std::string_view word);
 
-// Writes log lines in msit's format, which scripts parse: the local time, the
-// process, the name of the logger and the level, each followed by " - ", and
-// the message. Thread-compatible.
+// The format of log lines, which scripts parse.
+enum class LogStyle {
+  // The local time, the process, the name of the logger and the level, each
+  // followed by " - ", and the message.
+  kMsit,
+  // `2026-11-23 09:41:07 (4711) [INFO] message`.
+  kMsprobe,
+};
+
+// Writes log lines. Thread-compatible.
 class Logger {
  public:
   // Borrows `file`.
-  Logger(std::string name, LogLevel level, std::FILE* file);
+  Logger(std::string name, LogLevel level, std::FILE* file,
+         LogStyle style = LogStyle::kMsit);
 
   // Each control character of `message` is replaced by `_`.
   void Debug(std::string_view message) { Write(LogLevel::kDebug, message); }
@@ -44,6 +52,7 @@ class Logger {
   const std::string name_;
   const LogLevel level_;
   std::FILE* const file_;
+  const LogStyle style_;
 };
 
 // Returns `text` as Python's repr does: in single quotes, or in double quotes

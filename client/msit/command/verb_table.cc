@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <string_view>
@@ -18,18 +19,20 @@ constexpr int kExitOk = 0;
 constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 
-int Complain(int exit_code, std::string_view message) {
-  fmt::print(stderr, "msit: {}\n", ask::Printable(message));
-  return exit_code;
-}
+// Files are accessible only to their owner and its group.
+constexpr mode_t kUmask = 027;
 
 }  // namespace
 
-VerbTable::VerbTable() : app_("", "msit") {
-  app_.description(
-      "The command msit of the MindStudio inference tools, as provided by\n"
-      "msitd. For the differences, see docs/msit.md.");
+VerbTable::VerbTable(ProgramFace face)
+    : face_(std::move(face)), app_("", face_.name) {
+  app_.description(face_.description);
   app_.set_help_flag("-h,--help", "Print help");
+}
+
+int VerbTable::Complain(int exit_code, std::string_view message) const {
+  fmt::print(stderr, "{}: {}\n", face_.name, ask::Printable(message));
+  return exit_code;
 }
 
 CLI::App& VerbTable::AddGroup(const std::string& name,
@@ -67,13 +70,16 @@ CLI::App& VerbTable::AddLauncher(CLI::App& above, const std::string& name,
 
 void VerbTable::Refuse(CLI::App& above, const std::string& name,
                        const std::string& alias, const std::string& instead) {
-  const std::string full = fmt::format("{} {}", above.get_name(), name);
-  CLI::App& verb = AddVerb(
-      above, name, "Not in this build: " + instead, kCommonLogger,
-      [full, instead](Logger&) {
-        return MakeStatus(absl::StatusCode::kUnimplemented,
-                          "msit {} is not in this build: {}", full, instead);
-      });
+  const std::string full =
+      &above == &app_
+          ? fmt::format("{} {}", face_.name, name)
+          : fmt::format("{} {} {}", face_.name, above.get_name(), name);
+  CLI::App& verb =
+      AddVerb(above, name, "Not in this build: " + instead, kCommonLogger,
+              [full, instead](Logger&) {
+                return MakeStatus(absl::StatusCode::kUnimplemented,
+                                  "{} is not in this build: {}", full, instead);
+              });
   if (!alias.empty()) verb.alias(alias);
   verb.allow_extras();
 }
@@ -115,7 +121,7 @@ std::pair<CLI::App*, size_t> VerbTable::FindCommand(
 int VerbTable::RunVerb(const CLI::App& verb) {
   const Verb& entry = verbs_.at(&verb);
   Logger log(entry.logger, ParseLogLevel(log_level_).value_or(LogLevel::kInfo),
-             stderr);
+             face_.log_file, face_.log_style);
   const absl::StatusOr<int> exit_code = entry.launch(log);
   if (exit_code.ok()) return *exit_code;
   const bool is_interrupted = absl::IsCancelled(exit_code.status());
@@ -124,6 +130,7 @@ int VerbTable::RunVerb(const CLI::App& verb) {
 }
 
 int VerbTable::Run(const std::vector<std::string>& words) {
+  umask(kUmask);
   const auto [command, used] = FindCommand(words);
   const auto behind = words.begin() + static_cast<std::ptrdiff_t>(used);
   std::vector<std::string> flags(behind, words.end());
@@ -136,7 +143,7 @@ int VerbTable::Run(const std::vector<std::string>& words) {
       fmt::print("{}", command->help());
       return std::fflush(stdout) == 0 ? kExitOk : kExitError;
     }
-    std::string name = "msit";
+    std::string name = face_.name;
     for (size_t i = 0; i < used; ++i) name += " " + words[i];
     return Complain(kExitUsage,
                     fmt::format("\"{}\" is not a command of {}; see {} --help",
@@ -151,9 +158,10 @@ int VerbTable::Run(const std::vector<std::string>& words) {
   } catch (const CLI::Success& done) {
     return app_.exit(done) == 0 ? kExitOk : kExitError;
   } catch (const CLI::ParseError& error) {
-    return Complain(kExitUsage,
-                    fmt::format("{}; see msit {} --help", error.what(),
-                                fmt::join(words.begin(), behind, " ")));
+    return Complain(
+        kExitUsage,
+        fmt::format("{}; see {} {} --help", error.what(), face_.name,
+                    fmt::join(words.begin(), behind, " ")));
   }
   return RunVerb(*command);
 }

@@ -3,9 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,7 +23,16 @@ inline constexpr char kDebugLogger[] =
     "msit_debug_loger";  // The spelling of msit.
 inline constexpr char kCommonLogger[] = "msit_logger";
 
-// The verbs of msit with their flags and actions. Each verb has --help and
+// A program whose command line is accepted.
+struct ProgramFace {
+  std::string name;
+  std::string description;
+  LogStyle log_style = LogStyle::kMsit;
+  // Where log lines are written. Errors are written to stderr.
+  std::FILE* log_file = stderr;
+};
+
+// The verbs of a program with their flags and actions. Each verb has --help and
 // --log-level. Flags may be written in any form that argparse accepts. The
 // values that flags set must live as long as the table: keep them in the
 // action. Thread-compatible.
@@ -31,7 +42,7 @@ class VerbTable {
   // Returns the exit code of a command that the verb ran.
   using Launch = std::function<absl::StatusOr<int>(Logger&)>;
 
-  VerbTable();
+  explicit VerbTable(ProgramFace face);
   VerbTable(const VerbTable&) = delete;
   VerbTable& operator=(const VerbTable&) = delete;
 
@@ -73,7 +84,8 @@ class VerbTable {
   // The value of --log-level.
   const std::string& log_level() const { return log_level_; }
 
-  // Runs the verb that the first words name. Returns the exit code.
+  // Runs the verb that the first words name, with the umask 027. Returns the
+  // exit code.
   int Run(const std::vector<std::string>& words);
 
  private:
@@ -95,6 +107,9 @@ class VerbTable {
       const std::vector<std::string>& words);
   int RunVerb(const CLI::App& verb);
 
+  int Complain(int exit_code, std::string_view message) const;
+
+  const ProgramFace face_;
   CLI::App app_;
   std::string log_level_ = "info";
   std::map<const CLI::App*, Verb> verbs_;

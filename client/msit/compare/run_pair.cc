@@ -135,6 +135,8 @@ class RunPair::SideImport {
       Note(record);
     };
     if (side_.tree->ranks().size() <= 1) options.rank = 0;
+    options.token = side_.token;
+    options.takes_substitutes = side_.takes_substitutes;
     return options;
   }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,10 @@ class RunPair {
     std::string run;
     trees::Tree* tree = nullptr;
     std::string root;
+    // The token of everything in the tree, instead of its own ones.
+    std::optional<int64_t> token = {};
+    // Records the statistics of tensors whose files are missing.
+    bool takes_substitutes = false;
   };
   // Imports both sides at the same time: another thread reads `second`. Calls
   // `on_first_over` once `first` is no longer being read. Returns when both are

@@ -67,7 +67,10 @@ absl::Status PrivateRuns::Compare(v1::Comparison& comparison,
                                   const TakeRow& take) {
   v1::CreateComparisonRequest request;
   *request.mutable_comparison() = comparison;
-  request.mutable_comparison()->mutable_policy()->set_preset(v1::Policy::MSIT);
+  v1::Policy& policy = *request.mutable_comparison()->mutable_policy();
+  if (policy.preset() == v1::Policy::PRESET_UNSPECIFIED) {
+    policy.set_preset(v1::Policy::MSIT);
+  }
   MSITD_RETURN_IF_ERROR(StatusOf(connection_->Ask(
       &v1::ComparisonService::Stub::CreateComparison, request, comparison)));
   grpc::ClientContext context;

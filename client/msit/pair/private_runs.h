@@ -58,9 +58,10 @@ class PrivateRuns {
   using TakeRow = std::function<absl::Status(const v1::Comparison& comparison,
                                              const v1::ComparisonRow& row)>;
 
-  // Compares two runs with msit's formulas. `comparison` contains further
-  // options, and receives the final state. Rows are passed in order. Returns
-  // CANCELLED on an interrupt, or the error of the daemon or of `take`.
+  // Compares two runs, with msit's formulas if `comparison` selects no preset.
+  // `comparison` contains further options, and receives the final state. Rows
+  // are passed in order. Returns CANCELLED on an interrupt, or the error of the
+  // daemon or of `take`.
   absl::Status Compare(v1::Comparison& comparison, const TakeRow& take);
 
  private:

@@ -3,9 +3,9 @@
 usage: python -m msitd PROGRAM [ARGUMENT...]
        python -m msitd --version
 
-PROGRAM is msitctl, msit, msitd or msitd-inspect: the one in this package, or else, if the
-package was built without programs, the one in PATH. This works where the scripts of a
-virtual environment are not in PATH.
+PROGRAM is msitctl, msit, msprobe, msitd or msitd-inspect: the one in this package, or
+else, if the package was built without programs, the one in PATH. This works where the
+scripts of a virtual environment are not in PATH.
 """
 
 import os
@@ -15,7 +15,9 @@ from pathlib import Path
 
 import msitd
 
-PROGRAMS = ("msitctl", "msit", "msitd", "msitd-inspect")
+PROGRAMS = ("msitctl", "msit", "msprobe", "msitd", "msitd-inspect")
+# msitctl, called by another name, because a wheel contains no links.
+NAMES = ("msit", "msprobe")
 
 
 def main(arguments: list[str]) -> str | int:
@@ -30,8 +32,7 @@ def main(arguments: list[str]) -> str | int:
         return f"python -m msitd: name a program: {', '.join(PROGRAMS)}"
     name = arguments[0]
     folder = Path(__file__).with_name("bin")
-    # msit is msitctl, called by another name, because a wheel contains no links.
-    program = folder / ("msitctl" if name == "msit" else name)
+    program = folder / ("msitctl" if name in NAMES else name)
     path = str(program) if program.exists() else shutil.which(name)
     if path is None:
         return (
@@ -39,6 +40,11 @@ def main(arguments: list[str]) -> str | int:
             f"no {name} in PATH"
         )
     os.execv(path, [str(folder / name), *arguments[1:]])
+
+
+def msprobe() -> str | int:
+    """Runs msprobe, for the script of that name in the distribution msitd-compat."""
+    return main(["msprobe", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

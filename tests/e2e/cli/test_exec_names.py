@@ -28,6 +28,9 @@ ALTERNATIVES = {
     "from msit_llm import CaseFilter": "msitctl compare run",
     "from msit_llm.dump import manual_dump": "msitd.Client.record",
     "import msit_llm; msit_llm.Analyzer": "msitctl compare run",
+    "from ptdbg_ascend import register_hook": "msitd.probe",
+    "from ptdbg_ascend.parse import parse": "msprobe compare",
+    "import mindietorch": "msit debug dump",
 }
 
 

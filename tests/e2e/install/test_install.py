@@ -99,6 +99,7 @@ def test_programs_run_where_they_were_installed(root: Path, tmp_path: Path) -> N
     by_file = run(bin_dir / "msitd", "--config", config, "--print-config")
     assert by_file == run(bin_dir / "msitd", "--print-config")
     assert "llm" in run(bin_dir / "msit", "--help")
+    assert "compare" in run(bin_dir / "msprobe", "--help")
     # No folder of the build remains in the installed files.
     for program in ("msitd", "msitctl", "msitd-inspect"):
         assert "RUNPATH" not in run("readelf", "-d", bin_dir / program)
@@ -124,6 +125,7 @@ def test_components_share_no_file(tmp_path: Path) -> None:
     assert owners["/usr/bin/msitd"] == "daemon"
     assert owners["/usr/bin/msitctl"] == "ctl"
     assert owners["/usr/bin/msit"] == "compat"
+    assert owners["/usr/bin/msprobe"] == "compat"
     assert owners["/usr/include/msit/msit.hpp"] == "dev"
     (library,) = (file for file in owners if file.endswith("/libmsit.so.1"))
     assert owners[library] == "lib"

@@ -108,6 +108,7 @@ def test_files_are_where_debian_has_them(unpacked: Path) -> None:
         "/usr/bin/msitctl",
         "/usr/bin/msitd-inspect",
         "/usr/bin/msit",
+        "/usr/bin/msprobe",
         "/etc/msitd/msitd.toml",
         "/usr/lib/systemd/system/msitd.service",
         "/usr/lib/sysusers.d/msitd.conf",
@@ -117,7 +118,8 @@ def test_files_are_where_debian_has_them(unpacked: Path) -> None:
         "/usr/share/bash-completion/completions/msitctl",
         "/usr/include/msit/msit.h",
     } <= files
-    assert "bin/msitctl" in str((unpacked / "usr/bin/msit").resolve())
+    for name in ("msit", "msprobe"):
+        assert "bin/msitctl" in str((unpacked / "usr/bin" / name).resolve())
 
 
 def test_user_of_the_package_owns_the_store(unpacked: Path, tmp_path: Path) -> None:

@@ -89,9 +89,13 @@ absl::Status MsprobeStacks::AddName(const std::string& name, size_t stack) {
 
 absl::Status MsprobeStacks::AddStack(const JsonValue& frames, size_t* stack) {
   std::string text;
-  for (const JsonValue& frame : frames.items) {
-    if (!text.empty()) text += '\n';
-    text += FrameOf(frame.text);
+  if (form_ == Form::kPythonList) {
+    text = ReprOfJson(frames);
+  } else {
+    for (const JsonValue& frame : frames.items) {
+      if (!text.empty()) text += '\n';
+      text += FrameOf(frame.text);
+    }
   }
   const auto [place, is_new] = by_text_.try_emplace(text, stacks_.size());
   *stack = place->second;

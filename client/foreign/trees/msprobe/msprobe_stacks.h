@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -17,12 +18,22 @@ namespace msitd::trees {
 // releases with a list of frames for each entry did. Thread-compatible.
 class MsprobeStacks {
  public:
+  enum class Form : uint8_t {
+    // One frame per line, as `file:line function`.
+    kLines,
+    // The frames as they were written, as Python prints the list: with the
+    // source line of each frame.
+    kPythonList,
+  };
+
+  explicit MsprobeStacks(Form form = Form::kLines) : form_(form) {}
+
   // Adds the stacks of a file. Those before an error are kept. Returns
   // RESOURCE_EXHAUSTED beyond kMsprobeStacksBytesMax.
   absl::Status Read(const formats::ByteSource& file);
 
-  // Returns one frame per line, as `file:line function`, innermost first; empty
-  // if there is none. Valid until the next Read.
+  // Returns the frames, innermost first; empty if there are none. Valid until
+  // the next Read.
   std::string_view Find(std::string_view entry) const;
 
  private:
@@ -30,6 +41,7 @@ class MsprobeStacks {
   absl::Status AddName(const std::string& name, size_t stack);
   absl::Status AddStack(const JsonValue& frames, size_t* stack);
 
+  Form form_;
   std::vector<std::string> stacks_;
   // Most entries share their stack with others.
   std::map<std::string, size_t, std::less<>> by_text_;

@@ -11,14 +11,13 @@
 
 #include "client/foreign/formats/byte_source.h"
 #include "client/foreign/names/msprobe_names.h"
-#include "client/foreign/trees/json/json_reader.h"
 #include "client/foreign/trees/json/json_value.h"
 #include "client/foreign/trees/msprobe/msprobe_layout.h"
 #include "client/foreign/trees/msprobe/msprobe_record.h"
+#include "client/foreign/trees/msprobe/msprobe_records.h"
 #include "client/foreign/trees/msprobe/msprobe_stacks.h"
 #include "client/foreign/trees/tree_base.h"
 #include "client/foreign/trees/tree_limits.h"
-#include "protos/base/order_label.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
 
@@ -33,78 +32,6 @@ bool IsDocument(std::string_view name) {
   return HasRecords(name) || name == names::kMsprobeStack ||
          name == names::kMsprobeConstruct || name == "dump_error_info.log";
 }
-
-// Reads the records of one dump.json.
-class RecordReader {
- public:
-  explicit RecordReader(std::unique_ptr<formats::FileSource> file)
-      : file_(std::move(file)), reader_(*file_) {}
-
-  // Moves to the next record. Returns false after the last one.
-  absl::StatusOr<bool> Next() {
-    if (!is_in_data_) MSITD_RETURN_IF_ERROR(FindData());
-    MSITD_ASSIGN_OR_RETURN(const JsonToken token, reader_.Next());
-    if (token == JsonToken::kKey) {
-      name_ = reader_.text();
-      return true;
-    }
-    MSITD_RETURN_IF_ERROR(reader_.LeaveTo(0));
-    // Reports text after the value that is not JSON.
-    MSITD_RETURN_IF_ERROR(reader_.Next().status());
-    return false;
-  }
-
-  const std::string& name() const { return name_; }
-
-  // Returns true if the text before the records states that their order is not
-  // the order of execution. Only msitd writes this.
-  bool IsUnordered() {
-    return (is_in_data_ || FindData().ok()) && is_unordered_;
-  }
-
-  // Reads the record that Next found. `is_broken` is set if the file cannot be
-  // read further.
-  absl::StatusOr<JsonValue> Read(bool* is_broken) {
-    auto record = ReadJsonValue(reader_);
-    *is_broken = !record.ok() && !reader_.LeaveTo(kDepthOfRecords).ok();
-    return record;
-  }
-
- private:
-  static constexpr int kDepthOfRecords = 2;
-
-  absl::Status FindData() {
-    MSITD_ASSIGN_OR_RETURN(JsonToken token, reader_.Next());
-    if (token != JsonToken::kObjectBegin) {
-      return absl::InvalidArgumentError("it is not an object");
-    }
-    for (;;) {
-      MSITD_ASSIGN_OR_RETURN(token, reader_.Next());
-      if (token != JsonToken::kKey) {
-        return absl::InvalidArgumentError("it has no data");
-      }
-      const bool is_data = reader_.text() == "data";
-      const bool is_order = reader_.text() == names::kMsprobeOrder;
-      MSITD_ASSIGN_OR_RETURN(token, reader_.Next());
-      if (is_data) break;
-      is_unordered_ =
-          is_unordered_ || (is_order && token == JsonToken::kString &&
-                            reader_.text() == kUnknownOrder);
-      MSITD_RETURN_IF_ERROR(reader_.LeaveTo(1));
-    }
-    if (token != JsonToken::kObjectBegin) {
-      return absl::InvalidArgumentError("its data is not an object");
-    }
-    is_in_data_ = true;
-    return absl::OkStatus();
-  }
-
-  const std::unique_ptr<formats::FileSource> file_;
-  JsonReader reader_;
-  bool is_in_data_ = false;
-  bool is_unordered_ = false;
-  std::string name_;
-};
 
 class MsprobeTree final : public TreeBase {
  public:
@@ -147,7 +74,7 @@ class MsprobeTree final : public TreeBase {
     const std::string path =
         root().PathOf(JoinPath(place.path, names::kMsprobeDump));
     auto file = formats::FileSource::Open(path);
-    return file.ok() && RecordReader(*std::move(file)).IsUnordered();
+    return file.ok() && MsprobeRecords(*std::move(file)).IsUnordered();
   }
 
   std::string PathIn(std::string_view name) const {
@@ -251,7 +178,7 @@ class MsprobeTree final : public TreeBase {
     record_files_.pop_back();
     auto file = formats::FileSource::Open(record_path_);
     if (file.ok()) {
-      records_ = std::make_unique<RecordReader>(*std::move(file));
+      records_ = std::make_unique<MsprobeRecords>(*std::move(file));
     } else {
       AddProblem(record_path_, file.status());
     }
@@ -355,7 +282,7 @@ class MsprobeTree final : public TreeBase {
   std::unordered_set<std::string> seen_;
 
   std::string record_path_;
-  std::unique_ptr<RecordReader> records_;
+  std::unique_ptr<MsprobeRecords> records_;
   std::vector<TreeEntry> entries_;
   size_t next_entry_ = 0;
 };

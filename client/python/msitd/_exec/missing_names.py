@@ -23,12 +23,23 @@ ALTERNATIVES = {
     "torchair_acc_cmp": _COMPARE,
 }
 
-# The distributions that have the packages for which msitd stands.
+# The distributions that have the packages for which msitd stands, and those of
+# packages that msitd names only if they are not installed.
 DISTRIBUTIONS = {
     "ait_llm": "ait_llm",
     "atat": "mindstudio-probe",
+    "mindietorch": "the package mindietorch of MindIE Torch, which needs CANN",
     "msit_llm": "msit_llm",
     "msprobe": "mindstudio-probe",
+    "ptdbg_ascend": "ptdbg_ascend",
+}
+
+# What to use instead of a whole package.
+PACKAGE_ALTERNATIVES = {
+    "mindietorch": "run the torch model itself with `msitctl exec`, and dump MindIE "
+    "Torch where it is installed with `msit debug dump`",
+    "ptdbg_ascend": "record with PrecisionDebugger of msprobe, which became its "
+    "successor and which msitd.probe implements, and compare with `msprobe compare`",
 }
 
 
@@ -38,6 +49,8 @@ def text_of(name: str) -> str:
     known = [
         ALTERNATIVES[part] for part in reversed(rest.split(".")) if part in ALTERNATIVES
     ]
+    if package in PACKAGE_ALTERNATIVES:
+        known.append(PACKAGE_ALTERNATIVES[package])
     install = f"install {DISTRIBUTIONS[package]}, to which it belongs"
     advice = f"{known[0]}, or {install}" if known else install
     return f"{name} is not done here: {advice}"

@@ -42,6 +42,17 @@ TEST(Logger, WritesLinesAsPythonDoes) {
                   " - msit_llm_logger - WARNING - two__lines_\n"));
 }
 
+TEST(Logger, WritesLinesAsMsprobeDoes) {
+  Written written;
+  Logger log("x", LogLevel::kInfo, written.file(), LogStyle::kMsprobe);
+  log.Info("a line");
+  EXPECT_THAT(written.text(),
+              testing::MatchesRegex(
+                  "[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} "
+                  "\\(" +
+                  std::to_string(getpid()) + "\\) \\[INFO\\] a line\n"));
+}
+
 TEST(Logger, LeavesOutWhatIsBelowItsLevel) {
   Written written;
   Logger log("x", *ParseLogLevel("error"), written.file());
