@@ -45,6 +45,7 @@ from msitd.query.comparison_types import (
     SilentRank,
     TensorMapping,
     Verdict,
+    View,
 )
 from msitd.query.comparisons import Comparisons, RowListing
 from msitd.query.connection import Caller, Settings, seconds_of
@@ -172,6 +173,7 @@ __all__ = [
     "Tensors",
     "TokenRange",
     "Verdict",
+    "View",
     "Verification",
     "VerificationFinding",
     "connect",
