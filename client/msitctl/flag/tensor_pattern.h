@@ -12,7 +12,7 @@ namespace msitd::msitctl {
 struct TensorPattern {
   std::string_view op_pattern;
   v1::Io io = v1::IO_UNSPECIFIED;
-  std::optional<std::string_view> index;
+  std::optional<std::string_view> index = {};
 };
 
 // Parses a text such as `*.o_proj@output/0`. An `@` that is not followed by an

@@ -17,6 +17,7 @@
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/origin/bases.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/base/check.h"
 #include "protos/base/order_label.h"
 #include "protos/status/status.h"

@@ -214,10 +214,9 @@ void JudgeAlone(const TensorPair& pair, const JudgeContext& context,
            row);
     return;
   }
-  std::string reason =
-      pair.reason.empty()
-          ? fmt::format("only in run {}", run)
-          : fmt::format("in run {}: {}", run, pair.reason);
+  std::string reason = pair.reason.empty()
+                           ? fmt::format("only in run {}", run)
+                           : fmt::format("in run {}: {}", run, pair.reason);
   v1::ComparisonRow problem;
   if (!IsWhole(tensor, is_golden ? "golden" : "target", problem)) {
     Decide(v1::UNMATCHED, reason + "; " + problem.reason(), row);
@@ -488,9 +487,9 @@ void AddViews(const TensorPair& pair, v1::ComparisonRow& row) {
       continue;
     }
     if (!reason.empty()) reason += "; ";
-    reason += fmt::format("{} view {}",
-                          tensor == pair.golden ? "golden" : "target",
-                          tensor->view->text);
+    reason +=
+        fmt::format("{} view {}", tensor == pair.golden ? "golden" : "target",
+                    tensor->view->text);
   }
   row.set_reason(std::move(reason));
 }

@@ -154,11 +154,13 @@ bool IsProven(const TensorPair& pair, const Verification& verification) {
           verification.predicate->CannotHold(EasedByDrift(*least)));
 }
 
-// Returns the type that limits the precision of a tensor: for a sum, the
-// coarsest one of its terms.
+// Returns the type that limits the precision of a tensor: for values that are
+// computed in a view, the coarsest one of its terms.
 DType PrecisionOf(const LogicalTensor& tensor) {
   DType out = tensor.dtype;
-  if (!IsRearranged(tensor) || !tensor.view->plan.is_sum()) return out;
+  if (!IsRearranged(tensor) || !tensor.view->plan.is_computed()) {
+    return out;
+  }
   for (const DType term : tensor.view->plan.term_dtypes) {
     out = Coarser(out, term);
   }
@@ -173,9 +175,9 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   out.way = WayWithoutPolicy(pair, policy_.shape_rule());
   if (out.way != Way::kEqualHashes && out.way != Way::kBytes) return out;
   const LogicalTensor& golden = *pair.golden;
-  out.verification = policy_.VerificationFor(
-      golden.key, PrecisionOf(*pair.target), PrecisionOf(golden), basis.basis,
-      FormOf(pair));
+  out.verification =
+      policy_.VerificationFor(golden.key, PrecisionOf(*pair.target),
+                              PrecisionOf(golden), basis.basis, FormOf(pair));
   compute::ElementRequest& request = out.verification.request;
   request.row_elements = golden.shape.empty() ? 1 : golden.shape.back();
   const uint64_t count = ElementCount(golden.shape);

@@ -82,9 +82,9 @@ absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
                         group.target);
   const bool golden_fits = golden_loads && matching_.golden_views().Apply(
                                                kGroupTensorsMax, group.golden);
-  const bool target_fits = target_loads && mapped_fits &&
-                           matching_.target_views().Apply(kGroupTensorsMax,
-                                                          group.target);
+  const bool target_fits =
+      target_loads && mapped_fits &&
+      matching_.target_views().Apply(kGroupTensorsMax, group.target);
   if (!golden_fits || !target_fits) {
     group.too_large_run = (golden_fits ? target_ : golden_)->name();
     group.golden.clear();

@@ -19,18 +19,16 @@ namespace {
 class Side {
  public:
   explicit Side(std::vector<LogicalTensor>& tensors)
-      : tensors_(tensors),
-        recorded_count_(tensors.size()),
-        leaves_(tensors) {}
+      : tensors_(tensors), recorded_count_(tensors.size()), leaves_(tensors) {}
 
   size_t recorded_count() const { return recorded_count_; }
 
-  // Returns a copy of a tensor for a pair. `text` is its view, or empty. `op` is
-  // the op under which the copy is compared.
+  // Returns a copy of a tensor for a pair. `text` is its view, or empty. `op`
+  // is the op under which the copy is compared.
   LogicalTensor Copy(size_t position, size_t number, const std::string& text,
                      const std::string& op) {
-    LogicalTensor out = text.empty() ? tensors_[position]
-                                     : SeenAs(position, text, op);
+    LogicalTensor out =
+        text.empty() ? tensors_[position] : SeenAs(position, text, op);
     out.mapped_pair = static_cast<uint32_t>(number);
     return out;
   }
@@ -49,10 +47,8 @@ class Side {
     for (LeafName leaf : LeafNamesOf(*steps)) {
       // Without a pattern, stars stand for themselves.
       const std::vector<std::string_view> stars(leaf.op.size(), "*");
-      const std::optional<size_t> found =
-          leaves_.Find(tensor.key, leaf, stars);
-      others.push_back(found.has_value() ? &leaves_.Recorded(*found)
-                                         : nullptr);
+      const std::optional<size_t> found = leaves_.Find(tensor.key, leaf, stars);
+      others.push_back(found.has_value() ? &leaves_.Recorded(*found) : nullptr);
       if (found.has_value() && *found != position) seen_in_.Add(*found, op);
     }
     return Viewed(tensor, {text, *steps}, others);
@@ -104,8 +100,8 @@ bool ApplyMappingViews(const TensorMapping& mapping, size_t tensors_max,
       for (const size_t position : found->second) {
         if (!golden_copies.emplace(number, position).second) continue;
         if (golden.size() == tensors_max) return false;
-        golden.push_back(goldens.Copy(position, number, pair.golden_view,
-                                      pair.golden.op));
+        golden.push_back(
+            goldens.Copy(position, number, pair.golden_view, pair.golden.op));
         goldens.seen_in().Add(position, pair.golden.op);
       }
     }

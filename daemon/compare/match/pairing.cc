@@ -224,9 +224,10 @@ class MappingPairing final : public Pairing {
       for (size_t i = 0; i < sides.target.size(); ++i) {
         const LogicalTensor& target = sides.target[i];
         if (partners.IsTaken(i) || HasAllShards(target) != is_sound) continue;
-        const std::optional<size_t> number = target.mapped_pair.has_value()
-                                                 ? target.mapped_pair
-                                                 : mapping_.Find(target.key);
+        const std::optional<size_t> number =
+            target.mapped_pair.has_value()
+                ? std::optional<size_t>(*target.mapped_pair)
+                : mapping_.Find(target.key);
         if (!number.has_value()) {
           if (!pairs_others_) partners.LeaveTarget(i, {kNotMapped});
           continue;

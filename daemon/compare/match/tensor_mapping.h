@@ -37,9 +37,7 @@ struct MappedPair {
   std::string target_view = {};
   std::string golden_view = {};
 
-  bool has_view() const {
-    return !target_view.empty() || !golden_view.empty();
-  }
+  bool has_view() const { return !target_view.empty() || !golden_view.empty(); }
 
   bool is_alone() const { return target.op.empty() || golden.op.empty(); }
 };
@@ -71,8 +69,8 @@ class TensorMapping {
   // The most specific pair applies.
   std::optional<size_t> Find(const TensorKey& target) const;
 
-  // Returns the numbers of the pairs that have the same target as pair `number`,
-  // which Find returned, in the order of their lines.
+  // Returns the numbers of the pairs that have the same target as pair
+  // `number`, which Find returned, in the order of their lines.
   std::vector<size_t> WithSameTarget(size_t number) const;
 
   // Returns the PairName of the golden tensor that belongs to a target tensor.

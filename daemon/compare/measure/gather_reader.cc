@@ -96,8 +96,7 @@ absl::Status GatherReader::CopyAll(std::span<std::byte> out) {
         std::find_if(first, cursors_.end(), [first](const Cursor& other) {
           return other.run.leaf != first->run.leaf;
         });
-    MSITD_RETURN_IF_ERROR(
-        Sweep({first, last}, *leaves_[first->run.leaf], out));
+    MSITD_RETURN_IF_ERROR(Sweep({first, last}, *leaves_[first->run.leaf], out));
     first = last;
   }
   return absl::OkStatus();
@@ -165,7 +164,7 @@ void GatherReader::CopyRun(const LeafReader::Block& block, Cursor& cursor,
       continue;
     }
     uint64_t rows = run.count - cursor.row;
-    if (rows > 1) {
+    if (rows > 1 && run.stride > 0) {
       rows = std::min(rows, (end - run.length - from) / run.stride + 1);
     }
     CopyRows(source, run.stride * width_, run.length * width_, rows, to);
@@ -178,7 +177,7 @@ size_t GatherReader::CopyColumns(const LeafReader::Block& block,
                                  std::span<std::byte> out) const {
   const Cursor& leader = runs[active_[first]];
   const GatherRun& run = leader.run;
-  if (run.length != 1 || run.count == 1) return 1;
+  if (run.length != 1 || run.count == 1 || run.stride == 0) return 1;
   std::byte* to[kColumns];
   size_t count = 0;
   while (count < kColumns && first + count < active_.size()) {
@@ -193,8 +192,8 @@ size_t GatherReader::CopyColumns(const LeafReader::Block& block,
   const uint64_t end = block.begin + block.bytes.size() / width_;
   const uint64_t from = leader.position();
   if (count == 1 || from + count > end) return count;
-  const uint64_t rows = std::min(run.count - leader.row,
-                                 (end - count - from) / run.stride + 1);
+  const uint64_t rows =
+      std::min(run.count - leader.row, (end - count - from) / run.stride + 1);
   const std::byte* const source =
       block.bytes.data() + (from - block.begin) * width_;
   const std::span<std::byte* const> columns(to, count);

@@ -13,8 +13,8 @@
 
 namespace msitd::compare {
 
-// Number of runs that are copied in one pass over the sources. Bounds the memory
-// of a GatherReader, together with twice as many that one step may add.
+// Number of runs that are copied in one pass over the sources. Bounds the
+// memory of a GatherReader, together with twice as many that one step may add.
 inline constexpr size_t kGatherRunsMax = size_t{1} << 16;
 
 // Reads elements of a Gather.
@@ -22,9 +22,9 @@ inline constexpr size_t kGatherRunsMax = size_t{1} << 16;
 // A view may need elements from all over its tensor for a few elements of its
 // output: the first row of a transposed matrix has an element of every row. To
 // read them in the order of the output would read each block of the tensor once
-// for each row. The runs of a call are therefore sorted by their position in the
-// tensor and copied in one ascending pass, so that a call reads each block at
-// most once for every kGatherRunsMax runs. The larger the calls, the fewer
+// for each row. The runs of a call are therefore sorted by their position in
+// the tensor and copied in one ascending pass, so that a call reads each block
+// at most once for every kGatherRunsMax runs. The larger the calls, the fewer
 // passes; ViewStream chooses their size.
 //
 // Thread-compatible. Borrows its arguments.
@@ -51,9 +51,7 @@ class GatherReader {
 
     bool is_done() const { return row == run.count; }
     // The next element of the source.
-    uint64_t position() const {
-      return run.from + row * run.stride + skipped;
-    }
+    uint64_t position() const { return run.from + row * run.stride + skipped; }
   };
 
   // Copies all runs that are listed in cursors_.

@@ -13,9 +13,9 @@
 namespace msitd::compare {
 
 // Reads the elements of a tensor that a view reads, in blocks at any position.
-// Reading blocks in ascending order is cheap. Reading a block before the current
-// one costs no more for a tensor of one rank; a tensor that is put together from
-// shards is read again from its beginning.
+// Reading blocks in ascending order is cheap. Reading a block before the
+// current one costs no more for a tensor of one rank; a tensor that is put
+// together from shards is read again from its beginning.
 //
 // Thread-compatible.
 class LeafReader {

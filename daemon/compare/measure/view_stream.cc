@@ -26,21 +26,48 @@ static_assert(kViewPieceBytesMax / 16 % kBlock == 0);
 
 using Piece = std::span<const std::byte>;
 
-// Adds elements of type `dtype` to `sum`, or stores them if they are the first.
+// How the elements of a term change those of the result.
+enum class Effect : uint8_t { kSet, kAdd, kSubtract, kMultiply };
+
+// Combines elements of type `dtype` with those of `out`.
 template <typename T>
-void AddTerm(DType dtype, std::span<const std::byte> raw, bool is_first,
-             T* sum) {
+void Combine(DType dtype, std::span<const std::byte> raw, Effect effect,
+             T* out) {
   std::array<double, kBlock> values;
   const size_t width = ElementBytes(dtype);
   const size_t count = raw.size() / width;
-  for (size_t begin = 0; begin < count; begin += kBlock) {
+  for (size_t begin = 0; begin < count; begin += kBlock, out += kBlock) {
     const size_t n = std::min<size_t>(count - begin, kBlock);
     compute::ToDouble(dtype, raw.data() + begin * width, n, values.data());
     for (size_t i = 0; i < n; ++i) {
       const T value = static_cast<T>(values[i]);
-      sum[begin + i] = is_first ? value : sum[begin + i] + value;
+      switch (effect) {
+        case Effect::kSet:
+          out[i] = value;
+          break;
+        case Effect::kAdd:
+          out[i] += value;
+          break;
+        case Effect::kSubtract:
+          out[i] -= value;
+          break;
+        case Effect::kMultiply:
+          out[i] *= value;
+          break;
+      }
     }
   }
+}
+
+// Returns the terms in the order in which they are combined. The zero point
+// precedes the scales.
+std::vector<size_t> OrderOf(const ViewPlan& plan) {
+  std::vector<size_t> out = {0};
+  if (plan.zero_term != 0) out.push_back(plan.zero_term);
+  for (size_t i = 1; i < plan.terms.size(); ++i) {
+    if (i != plan.zero_term) out.push_back(i);
+  }
+  return out;
 }
 
 class ViewStream final : public TensorStream {
@@ -52,7 +79,8 @@ class ViewStream final : public TensorStream {
         plan_(*source.view),
         is_summarized_(source.is_summarized || source.is_sampled),
         step_(source.is_sampled ? SampleStep(ElementCount(plan_.shape)) : 1),
-        leaves_(std::move(leaves)) {
+        leaves_(std::move(leaves)),
+        order_(OrderOf(plan_)) {
     uint64_t width = ElementBytes(dtype());
     for (size_t i = 0; i < plan_.terms.size(); ++i) {
       const uint64_t term_width = ElementBytes(plan_.term_dtypes[i]);
@@ -62,10 +90,10 @@ class ViewStream final : public TensorStream {
     piece_elements_ = std::min(PieceBytes(source) / width, element_count());
     if (source.is_sampled) piece_elements_ = element_count();
     const uint64_t bytes = AlignUp(piece_elements_ * width, 64);
-    const uint64_t room = plan_.is_sum() ? 2 * bytes : bytes;
+    const uint64_t room = plan_.is_computed() ? 2 * bytes : bytes;
     if (buffer.size() < room) buffer = AlignedBuffer(room);
     piece_ = buffer.span().first(bytes);
-    if (plan_.is_sum()) raw_ = buffer.span().subspan(bytes, bytes);
+    if (plan_.is_computed()) raw_ = buffer.span().subspan(bytes, bytes);
   }
 
  private:
@@ -75,25 +103,27 @@ class ViewStream final : public TensorStream {
   }
 
   static uint64_t PieceBytes(const TensorSource& source) {
-    const bool is_in_order = std::all_of(
-        source.view->terms.begin(), source.view->terms.end(),
-        [](const Gather& term) { return term.is_ascending(); });
     // A leaf with a single block is not read again.
-    const bool is_small = std::all_of(
-        source.leaves.begin(), source.leaves.end(),
-        [](const TensorSource& leaf) {
-          return leaf.shards.size() == 1 && !leaf.grid.is_sum &&
-                 leaf.shards.front().tensor_bytes <= kPartBytes;
-        });
-    return is_in_order || is_small ? kViewPieceBytes : kViewPieceBytesMax;
+    const auto is_small = [](const TensorSource& leaf) {
+      return leaf.shards.size() == 1 && !leaf.grid.is_sum &&
+             leaf.shards.front().tensor_bytes <= kPartBytes;
+    };
+    for (const Gather& term : source.view->terms) {
+      if (term.is_ascending()) continue;
+      for (uint32_t i = 0; i < source.leaves.size(); ++i) {
+        if (term.uses(i) && !is_small(source.leaves[i])) {
+          return kViewPieceBytesMax;
+        }
+      }
+    }
+    return kViewPieceBytes;
   }
 
   absl::StatusOr<Piece> Next() override {
-    const uint64_t count =
-        std::min(piece_elements_, element_count() - done_);
+    const uint64_t count = std::min(piece_elements_, element_count() - done_);
     const auto piece = piece_.first(count * ElementBytes(dtype()));
-    if (plan_.is_sum()) {
-      MSITD_RETURN_IF_ERROR(AddTerms(count, piece));
+    if (plan_.is_computed()) {
+      MSITD_RETURN_IF_ERROR(ComputeTerms(count, piece));
     } else {
       MSITD_RETURN_IF_ERROR(
           readers_.front().Read(done_ * step_, count, step_, piece));
@@ -105,15 +135,21 @@ class ViewStream final : public TensorStream {
     return piece;
   }
 
-  absl::Status AddTerms(uint64_t count, std::span<std::byte> sum) {
-    for (size_t i = 0; i < readers_.size(); ++i) {
+  Effect EffectOf(size_t term) const {
+    if (term == 0) return Effect::kSet;
+    if (plan_.kind == ViewPlan::Kind::kSum) return Effect::kAdd;
+    return term == plan_.zero_term ? Effect::kSubtract : Effect::kMultiply;
+  }
+
+  absl::Status ComputeTerms(uint64_t count, std::span<std::byte> out) {
+    for (const size_t i : order_) {
       const DType term = plan_.term_dtypes[i];
       const auto raw = raw_.first(count * ElementBytes(term));
       MSITD_RETURN_IF_ERROR(readers_[i].Read(done_ * step_, count, step_, raw));
       if (dtype() == DType::kFloat64) {
-        AddTerm(term, raw, i == 0, reinterpret_cast<double*>(sum.data()));
+        Combine(term, raw, EffectOf(i), reinterpret_cast<double*>(out.data()));
       } else {
-        AddTerm(term, raw, i == 0, reinterpret_cast<float*>(sum.data()));
+        Combine(term, raw, EffectOf(i), reinterpret_cast<float*>(out.data()));
       }
     }
     return absl::OkStatus();
@@ -123,10 +159,11 @@ class ViewStream final : public TensorStream {
   const bool is_summarized_;
   const uint64_t step_;
   const std::vector<std::unique_ptr<LeafReader>> leaves_;
+  const std::vector<size_t> order_;    // See OrderOf.
   std::vector<GatherReader> readers_;  // One for each term.
   uint64_t piece_elements_ = 0;
   std::span<std::byte> piece_;
-  std::span<std::byte> raw_;  // A term of a sum.
+  std::span<std::byte> raw_;  // A term of values that are computed.
   uint64_t done_ = 0;
 };
 
@@ -140,8 +177,7 @@ absl::StatusOr<std::unique_ptr<TensorStream>> OpenViewStream(
     MSITD_ASSIGN_OR_RETURN(leaves.emplace_back(),
                            LeafReader::Open(leaf, observer));
   }
-  return std::make_unique<ViewStream>(source, std::move(leaves),
-                                      buffers.piece);
+  return std::make_unique<ViewStream>(source, std::move(leaves), buffers.piece);
 }
 
 }  // namespace msitd::compare

@@ -10,10 +10,10 @@
 
 namespace msitd::compare {
 
-// Size of the pieces of a view. A view that reads its tensors in order has small
-// pieces, which stay in the cache until they are compared. Other views have
-// large ones, because every piece may need a pass over the tensors: a tensor of
-// n bytes is read at most about n / kViewPieceBytesMax times.
+// Size of the pieces of a view. A view that reads its tensors in order has
+// small pieces, which stay in the cache until they are compared. Other views
+// have large ones, because every piece may need a pass over the tensors: a
+// tensor of n bytes is read at most about n / kViewPieceBytesMax times.
 inline constexpr uint64_t kViewPieceBytes = uint64_t{1} << 20;
 inline constexpr uint64_t kViewPieceBytesMax = uint64_t{32} << 20;
 

@@ -9,8 +9,8 @@
 
 namespace msitd::compare {
 
-// What the positions of a level refer to: a source, or tensors that are
-// concatenated. A row has `lengths[i]` elements of each part.
+// The tensors that the positions of a level refer to: a source, or tensors that
+// are concatenated. A row has `lengths[i]` elements of each part.
 struct Gather::Level {
   uint32_t leaf = 0;
   std::vector<Gather> parts;  // Empty for a source.
@@ -68,8 +68,8 @@ Gather Gather::Concat(const std::vector<Gather>& parts, size_t dim) {
     shape[dim] += static_cast<int64_t>(size);
     keeps_all = keeps_all && part.keeps_all_ &&
                 (below->leaves & part.below_->leaves) == 0;
-    below->uses_leaf_twice = below->uses_leaf_twice ||
-                             (below->leaves & part.below_->leaves) != 0;
+    below->uses_leaf_twice =
+        below->uses_leaf_twice || (below->leaves & part.below_->leaves) != 0;
     below->leaves |= part.below_->leaves;
     below->parts.push_back(part);
     below->lengths.push_back(size * inner);
@@ -120,6 +120,13 @@ void Gather::Reshape(const std::vector<int64_t>& shape) {
   keeps_all_ = below.keeps_all_;
 }
 
+void Gather::Repeat(size_t dim, int64_t count) {
+  MSITD_CHECK(dims_[dim].size == 1);
+  keeps_all_ = keeps_all_ && count == 1;
+  dims_[dim] = {static_cast<uint64_t>(count), 0};
+  Merge();
+}
+
 bool Gather::TryReshape(const std::vector<int64_t>& shape) {
   std::vector<Dim> dims(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -159,9 +166,13 @@ void Gather::Merge() {
   if (merged_.empty()) merged_.push_back({1, 1});
 }
 
+bool Gather::uses(uint32_t leaf) const {
+  return (below_->leaves >> leaf & 1) != 0;
+}
+
 bool Gather::is_identity() const {
-  return below_->is_leaf() && below_->leaf == 0 && keeps_all_ &&
-         offset_ == 0 && merged_.size() == 1 && merged_.front().stride == 1;
+  return below_->is_leaf() && below_->leaf == 0 && keeps_all_ && offset_ == 0 &&
+         merged_.size() == 1 && merged_.front().stride == 1;
 }
 
 bool Gather::is_ascending() const {
@@ -183,7 +194,12 @@ void Gather::VisitBlock(const GatherRun& run, Visit visit) const {
   if (below_->is_leaf()) {
     GatherRun out = run;
     out.leaf = below_->leaf;
-    visit(out);
+    if (run.count == 1 || run.stride >= run.length || run.length == 1) {
+      visit(out);
+      return;
+    }
+    out.count = 1;
+    for (uint64_t i = 0; i < run.count; ++i, out.to += run.length) visit(out);
     return;
   }
   for (uint64_t i = 0; i < run.count; ++i) {

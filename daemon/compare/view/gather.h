@@ -13,11 +13,12 @@ namespace msitd::compare {
 
 // Elements of one source that follow one another in the output: `count` runs of
 // `length` consecutive elements, which begin `stride` elements apart in the
-// source. Unless `count` is 1, `stride` is at least `length`.
+// source. Unless `count` is 1, `stride` is at least `length`, or it is 0 and
+// `length` is 1.
 struct GatherRun {
-  uint32_t leaf = 0;    // Number of the source.
-  uint64_t from = 0;    // Element of the source.
-  uint64_t to = 0;      // Element of the output.
+  uint32_t leaf = 0;  // Number of the source.
+  uint64_t from = 0;  // Element of the source.
+  uint64_t to = 0;    // Element of the output.
   uint64_t count = 1;
   uint64_t stride = 0;
   uint64_t length = 1;
@@ -32,7 +33,8 @@ struct GatherRun {
 // concatenation is a level with several tensors below it. The elements are
 // never stored in between, however many levels there are.
 //
-// Value type; copies share lower levels, which are immutable. Thread-compatible.
+// Value type; copies share lower levels, which are immutable.
+// Thread-compatible.
 class Gather {
  public:
   // The elements of a source of this shape, in row-major order.
@@ -51,9 +53,13 @@ class Gather {
   void Permute(std::span<const size_t> order);
   void Slice(size_t dim, int64_t begin, int64_t end);
   void Reshape(const std::vector<int64_t>& shape);
+  // Repeats a dimension of length 1 `count` times.
+  void Repeat(size_t dim, int64_t count);
 
   // True if the output has every element of each of its sources exactly once.
   bool keeps_all() const { return keeps_all_; }
+  // True if the output has elements of this source.
+  bool uses(uint32_t leaf) const;
   // True if the output is source 0 itself, apart from its shape.
   bool is_identity() const;
   // True if reading the output in order reads each source in ascending order.

@@ -38,9 +38,8 @@ std::optional<size_t> LeafTable::Find(
     const TensorKey& key, const LeafName& leaf,
     const std::vector<std::string_view>& stars) const {
   const std::string op = leaf.op.empty() ? key.op : FillStars(leaf.op, stars);
-  const auto found =
-      by_name_.find(NameOf(op, key.call, leaf.io.value_or(key.io),
-                           leaf.index.value_or(key.index)));
+  const auto found = by_name_.find(NameOf(
+      op, key.call, leaf.io.value_or(key.io), leaf.index.value_or(key.index)));
   if (found == by_name_.end()) return std::nullopt;
   const std::vector<size_t>& all = found->second;
   if (all.size() == 1) return all.front();

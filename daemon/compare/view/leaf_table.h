@@ -23,8 +23,8 @@ class LeafTable {
   explicit LeafTable(const std::vector<LogicalTensor>& tensors);
 
   // Returns the position of the tensor that `leaf` names in a view of `key`, or
-  // nothing. Of tensors with equal names on several devices, the one on the
-  // same device is used. `stars` replace the `*` of the name.
+  // nothing. If tensors on several devices have the name, returns the one on
+  // the same device. `stars` replace the `*` of the name.
   std::optional<size_t> Find(const TensorKey& key, const LeafName& leaf,
                              const std::vector<std::string_view>& stars) const;
 

@@ -50,8 +50,8 @@ std::string ProblemOf(const LogicalTensor& leaf) {
 bool HasSize(const LogicalTensor& leaf) {
   uint64_t bytes = ElementBytes(leaf.dtype);
   for (const int64_t dim : leaf.shape) {
-    if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim),
-                                          &bytes)) {
+    if (dim < 0 ||
+        __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
       return false;
     }
   }

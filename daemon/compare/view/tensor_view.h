@@ -12,13 +12,13 @@
 #include "daemon/compare/view/view_plan.h"
 #include "daemon/compare/view/view_step.h"
 
-// What a tensor is seen as before it is compared.
+// Views of tensors, which apply before the tensors are compared.
 //
 // Two runs often hold the same values in different shapes: [s,b,h] and [b,s,h],
 // or one fused projection and three separate ones. A view is a description that
 // turns one form into the other. It is applied to the tensors of a group before
-// they are paired, so that everything after that sees a tensor with the shape
-// and the type of the view. Its bytes are only rearranged while they are read
+// they are paired, so that all later steps use the shape and the type of the
+// view. Its bytes are only rearranged while they are read
 // (daemon/compare/measure/view_stream.h); a viewed tensor of any size needs a
 // fixed amount of memory.
 //

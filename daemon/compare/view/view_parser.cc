@@ -22,12 +22,18 @@ struct StepName {
 };
 
 constexpr StepName kStepNames[] = {
-    {"permute", Kind::kPermute},       {"transpose", Kind::kTranspose},
-    {"reshape", Kind::kReshape},       {"flatten", Kind::kFlatten},
-    {"slice", Kind::kSlice},           {"split", Kind::kSplit},
-    {"rows", Kind::kRows},             {"heads", Kind::kHeads},
-    {"rope_pairs", Kind::kRopePairs},  {"concat", Kind::kConcat},
+    {"permute", Kind::kPermute},
+    {"transpose", Kind::kTranspose},
+    {"reshape", Kind::kReshape},
+    {"flatten", Kind::kFlatten},
+    {"slice", Kind::kSlice},
+    {"split", Kind::kSplit},
+    {"rows", Kind::kRows},
+    {"heads", Kind::kHeads},
+    {"rope_pairs", Kind::kRopePairs},
+    {"concat", Kind::kConcat},
     {"sum", Kind::kSum},
+    {"dequantize", Kind::kDequantize},
 };
 
 bool IsNameByte(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
@@ -39,8 +45,8 @@ class Parser {
 
   absl::StatusOr<std::vector<ViewStep>> Parse() {
     if (text_.empty() || text_.size() > kViewBytesMax) {
-      return Fail(fmt::format("a view of {} bytes, needs 1 to {}",
-                              text_.size(), kViewBytesMax));
+      return Fail(fmt::format("a view of {} bytes, needs 1 to {}", text_.size(),
+                              kViewBytesMax));
     }
     std::vector<ViewStep> out;
     while (true) {
@@ -114,8 +120,8 @@ class Parser {
       if (!range.ok()) {
         at_ = begin;
         MSITD_ASSIGN_OR_RETURN(const int64_t row, Number());
-        range = ViewRange{row, row == -1 ? std::nullopt
-                                         : std::optional(row + 1)};
+        range =
+            ViewRange{row, row == -1 ? std::nullopt : std::optional(row + 1)};
       }
       step.ranges.push_back(*range);
     } while (Consume(','));
@@ -162,6 +168,25 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // Returns whether the next argument consists of digits and colons.
+  bool IsNextNumbers() const {
+    const size_t end = std::min(text_.find_first_of(",)", at_), text_.size());
+    const std::string_view next = text_.substr(at_, end - at_);
+    return !next.empty() &&
+           next.find_first_not_of("0123456789:") == std::string_view::npos;
+  }
+
+  // Parses `SCALE[,ZERO_POINT][,B:B:...]`.
+  absl::Status Dequantize(ViewStep& step) {
+    MSITD_RETURN_IF_ERROR(Leaf(step));
+    if (!Consume(',')) return absl::OkStatus();
+    if (!IsNextNumbers()) {
+      MSITD_RETURN_IF_ERROR(Leaf(step));
+      if (!Consume(',')) return absl::OkStatus();
+    }
+    return Numbers(':', step.numbers);
+  }
+
   absl::Status Split(ViewStep& step) {
     MSITD_RETURN_IF_ERROR(Numbers(':', step.numbers));
     for (const int64_t section : step.numbers) {
@@ -199,6 +224,8 @@ class Parser {
       }
       case Kind::kSum:
         return Leaves(step);
+      case Kind::kDequantize:
+        return Dequantize(step);
       default:
         break;
     }
@@ -223,7 +250,7 @@ class Parser {
       at_ = begin;
       return Fail(
           "needs permute, transpose, reshape, flatten, slice, split, rows, "
-          "heads, rope_pairs, concat or sum");
+          "heads, rope_pairs, concat, sum or dequantize");
     }
     ViewStep out;
     out.kind = found->kind;

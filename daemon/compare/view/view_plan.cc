@@ -86,6 +86,8 @@ class Planner {
         return Concat(step);
       case Kind::kSum:
         return Sum(step);
+      case Kind::kDequantize:
+        return Dequantize(step);
     }
     MSITD_CHECK(false);
   }
@@ -143,8 +145,8 @@ class Planner {
     }
     if (open != nullptr) {
       if (known == 0 || count % known != 0) {
-        return Unfit(fmt::format("{} elements are not a multiple of {}", count,
-                                 known));
+        return Unfit(
+            fmt::format("{} elements are not a multiple of {}", count, known));
       }
       *open = static_cast<int64_t>(count / known);
     } else if (known != count) {
@@ -212,10 +214,9 @@ class Planner {
       total += step.numbers[i];
     }
     int64_t unit = 0;
-    if (__builtin_mul_overflow(total, step.groups, &unit) ||
-        size % unit != 0) {
+    if (__builtin_mul_overflow(total, step.groups, &unit) || size % unit != 0) {
       return Unfit(fmt::format(
-          "dimension {} of {} is no multiple of the {} that the parts have "
+          "dimension {} of {} is not a multiple of the {} that the parts have "
           "together",
           dim, size, unit));
     }
@@ -247,8 +248,8 @@ class Planner {
       }
     }
     for (size_t i = 0; i < parts.size(); ++i) {
-      plan_.terms[i] = parts[i].size() == 1 ? parts[i].front()
-                                            : Gather::Concat(parts[i], 0);
+      plan_.terms[i] =
+          parts[i].size() == 1 ? parts[i].front() : Gather::Concat(parts[i], 0);
     }
     return absl::OkStatus();
   }
@@ -257,7 +258,7 @@ class Planner {
     if (plan_.shape.size() < 2) return Unfit("heads need two dimensions");
     const int64_t width = plan_.shape.back();
     if (width % step.part != 0) {
-      return Unfit(fmt::format("{} is no multiple of {}", width, step.part));
+      return Unfit(fmt::format("{} is not a multiple of {}", width, step.part));
     }
     Shape shape = plan_.shape;
     shape.back() = step.part;
@@ -287,7 +288,9 @@ class Planner {
   }
 
   absl::Status Concat(const ViewStep& step) {
-    if (plan_.is_sum()) return Unfit("a sum cannot be concatenated");
+    if (plan_.is_computed()) {
+      return Unfit("values that are computed cannot be concatenated");
+    }
     MSITD_ASSIGN_OR_RETURN(const size_t dim, DimOf(step.dim));
     std::vector<Gather> parts = {plan_.terms.front()};
     int64_t length = plan_.shape[dim];
@@ -313,6 +316,9 @@ class Planner {
 
   absl::Status Sum(const ViewStep& step) {
     if (IsComplex(plan_.dtype)) return Unfit("complex tensors are not added");
+    if (plan_.kind == ViewPlan::Kind::kDequantize) {
+      return Unfit("values that are dequantized cannot be added");
+    }
     const auto needs_double = [](DType dtype) {
       return dtype == DType::kFloat64 || !IsFloatingPoint(dtype);
     };
@@ -321,14 +327,104 @@ class Planner {
       const ViewLeaf& leaf = leaves_[next_leaf_];
       if (leaf.shape != plan_.shape || IsComplex(leaf.dtype)) {
         return Unfit(fmt::format("tensor {} is {} of shape {}", i + 1,
-                                 DTypeName(leaf.dtype),
-                                 ShapeText(leaf.shape)));
+                                 DTypeName(leaf.dtype), ShapeText(leaf.shape)));
       }
       is_double = is_double || needs_double(leaf.dtype);
       plan_.terms.push_back(Gather::OfLeaf(next_leaf_++, leaf.shape));
       plan_.term_dtypes.push_back(leaf.dtype);
     }
     plan_.dtype = is_double ? DType::kFloat64 : DType::kFloat32;
+    plan_.kind = ViewPlan::Kind::kSum;
+    return absl::OkStatus();
+  }
+
+  // Multiplies by a scale for each block. A further scale multiplies again, as
+  // NVFP4 has it.
+  absl::Status Dequantize(const ViewStep& step) {
+    if (plan_.kind == ViewPlan::Kind::kSum || IsComplex(plan_.dtype)) {
+      return Unfit("sums and complex tensors are not dequantized");
+    }
+    bool is_double = plan_.dtype == DType::kFloat64;
+    for (size_t i = 0; i < step.leaves.size(); ++i) {
+      const ViewLeaf& leaf = leaves_[next_leaf_];
+      if (i == 1 && plan_.is_computed()) {
+        return Unfit("a second step has no zero point");
+      }
+      if (IsComplex(leaf.dtype)) return Unfit("a scale is complex");
+      is_double = is_double || leaf.dtype == DType::kFloat64;
+      Gather term = Gather::OfLeaf(next_leaf_++, leaf.shape);
+      MSITD_RETURN_IF_ERROR(RepeatBlocks(step, leaf.shape, term));
+      if (i == 1) plan_.zero_term = plan_.terms.size();
+      plan_.terms.push_back(std::move(term));
+      plan_.term_dtypes.push_back(leaf.dtype);
+    }
+    plan_.dtype = is_double ? DType::kFloat64 : DType::kFloat32;
+    plan_.kind = ViewPlan::Kind::kDequantize;
+    return absl::OkStatus();
+  }
+
+  // Returns the lengths of the blocks that share a scale, one for each
+  // dimension.
+  absl::StatusOr<Shape> BlocksOf(const ViewStep& step,
+                                 const Shape& scale) const {
+    const Shape& shape = plan_.shape;
+    if (step.numbers.empty()) {
+      if (ElementCount(scale) == 1) return shape;
+      if (scale.size() != shape.size()) {
+        return Unfit(
+            fmt::format("a scale of shape {} needs the lengths of the blocks",
+                        ShapeText(scale)));
+      }
+      Shape out;
+      for (size_t i = 0; i < shape.size(); ++i) {
+        if (scale[i] == 0 || shape[i] % scale[i] != 0) {
+          return Unfit(fmt::format("a scale of shape {} does not divide it",
+                                   ShapeText(scale)));
+        }
+        out.push_back(shape[i] / scale[i]);
+      }
+      return out;
+    }
+    if (step.numbers.size() > shape.size()) {
+      return Unfit(fmt::format("it has {} dimensions", shape.size()));
+    }
+    // The last dimensions have the given lengths; 0 is the whole dimension.
+    Shape out(shape.size(), 1);
+    const size_t first = shape.size() - step.numbers.size();
+    for (size_t i = 0; i < step.numbers.size(); ++i) {
+      const int64_t block = step.numbers[i];
+      if (block < 0) return Unfit("lengths of blocks must not be negative");
+      out[first + i] = block == 0 ? shape[first + i] : block;
+    }
+    return out;
+  }
+
+  // Gives each element of the tensor the element of its block.
+  absl::Status RepeatBlocks(const ViewStep& step, const Shape& scale,
+                            Gather& term) const {
+    MSITD_ASSIGN_OR_RETURN(const Shape blocks, BlocksOf(step, scale));
+    if (ElementCount(plan_.shape) == 0) return Unfit("it has no elements");
+    Shape grid;
+    Shape padded;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const int64_t count = (plan_.shape[i] - 1) / blocks[i] + 1;
+      if (__builtin_mul_overflow(count, blocks[i], &padded.emplace_back())) {
+        return Unfit("a block is too long");
+      }
+      grid.insert(grid.end(), {count, 1});
+    }
+    if (ElementCount(grid) != ElementCount(scale)) {
+      return Unfit(fmt::format("a scale of shape {} has not {} blocks",
+                               ShapeText(scale), ElementCount(grid)));
+    }
+    term.Reshape(grid);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      term.Repeat(2 * i + 1, blocks[i]);
+    }
+    term.Reshape(padded);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (padded[i] != plan_.shape[i]) term.Slice(i, 0, plan_.shape[i]);
+    }
     return absl::OkStatus();
   }
 

@@ -20,20 +20,31 @@ struct ViewLeaf {
 
 // How to read what a tensor is seen as.
 struct ViewPlan {
-  // The elements of the terms are added. All terms have the shape of the view.
+  // How an element follows from those of the terms.
+  enum class Kind : uint8_t {
+    kGather,      // It is that of the only term.
+    kSum,         // Their sum.
+    kDequantize,  // The first one, less the zero point, times the scales.
+  };
+
+  Kind kind = Kind::kGather;
+  // All terms have the shape of the view.
   std::vector<Gather> terms;
+  // For kDequantize: the term that has zero points, or 0 if none has them.
+  size_t zero_term = 0;
   std::vector<DType> term_dtypes;  // Type of the tensors of each term.
   std::vector<int64_t> shape;
-  // Type of the elements: that of the tensors or, for sums, float64 or float32.
+  // Type of the elements: that of the tensors or, if they are computed, float64
+  // or float32.
   DType dtype = DType::kUnspecified;
 
-  bool is_sum() const { return terms.size() > 1; }
+  bool is_computed() const { return kind != Kind::kGather; }
   // True if the view changes nothing but the shape of the first tensor.
   bool is_identity() const {
-    return !is_sum() && terms.front().is_identity();
+    return !is_computed() && terms.front().is_identity();
   }
   // True if the view has exactly the elements of its tensors.
-  bool keeps_all() const { return !is_sum() && terms.front().keeps_all(); }
+  bool keeps_all() const { return !is_computed() && terms.front().keeps_all(); }
 };
 
 // Returns the names of the tensors that the steps read in addition to the one

@@ -48,7 +48,7 @@ absl::StatusOr<ViewRules::Rule> ViewRules::ToRule(const v1::View& view,
   if (view.io() < 0 || view.io() >= kIoCount) {
     return FieldInvalid(
         field + ".io",
-        fmt::format("{} is no side of an op", static_cast<int>(view.io())));
+        fmt::format("{} is not a side of an op", static_cast<int>(view.io())));
   }
   out.io = static_cast<Io>(view.io());
   if (view.has_index()) {
@@ -86,13 +86,13 @@ absl::StatusOr<ViewRules> ViewRules::Create(
     const google::protobuf::RepeatedPtrField<v1::View>& views,
     const std::string& field) {
   if (views.size() > kViewsMax) {
-    return FieldInvalid(field, fmt::format("{} of them, at most {}",
-                                           views.size(), kViewsMax));
+    return FieldInvalid(
+        field, fmt::format("{} of them, at most {}", views.size(), kViewsMax));
   }
   ViewRules out;
   for (int i = 0; i < views.size(); ++i) {
-    MSITD_ASSIGN_OR_RETURN(
-        Rule rule, ToRule(views[i], fmt::format("{}[{}]", field, i)));
+    MSITD_ASSIGN_OR_RETURN(Rule rule,
+                           ToRule(views[i], fmt::format("{}[{}]", field, i)));
     out.need_whole_group_ = out.need_whole_group_ || !rule.as_op.empty() ||
                             !LeafNamesOf(rule.steps).empty();
     out.rules_.push_back(std::move(rule));
@@ -156,8 +156,7 @@ class ViewRules::Application {
  private:
   // Most calls of an op have the same rules, which are looked up once.
   const std::vector<size_t>& RulesOf(const TensorKey& key) {
-    const auto [found, is_new] =
-        numbers_.try_emplace(PlaceOf(key));
+    const auto [found, is_new] = numbers_.try_emplace(PlaceOf(key));
     if (is_new) found->second = rules_.Find(key);
     return found->second;
   }
@@ -167,20 +166,20 @@ class ViewRules::Application {
     const LogicalTensor tensor = tensors_[position];
     std::vector<std::string_view> stars;
     GlobMatch(rule.op_pattern, tensor.key.op, stars);
-    const std::string op = rule.as_op.empty()
-                               ? tensor.key.op
-                               : FillStars(rule.as_op, stars)
-                                     .substr(0, kOpBytesMax);
+    const std::string op =
+        rule.as_op.empty()
+            ? tensor.key.op
+            : FillStars(rule.as_op, stars).substr(0, kOpBytesMax);
     if (!rule.as_op.empty()) seen_in_.Add(position, op);
     std::vector<const LogicalTensor*> others;
     for (const LeafName& leaf : LeafNamesOf(rule.steps)) {
-      const std::optional<size_t> found = leaves_->Find(tensor.key, leaf, stars);
+      const std::optional<size_t> found =
+          leaves_->Find(tensor.key, leaf, stars);
       others.push_back(found.has_value() ? &leaves_->Recorded(*found)
                                          : nullptr);
       if (found.has_value() && *found != position) seen_in_.Add(*found, op);
     }
-    LogicalTensor out =
-        Viewed(tensor, {rule.text, rule.steps, number}, others);
+    LogicalTensor out = Viewed(tensor, {rule.text, rule.steps, number}, others);
     out.key.op = op;
     return out;
   }

@@ -42,10 +42,10 @@ class ViewRules {
   // `*.qkv@output/0=split(-1,1:1:1,0) as *.q`.
   std::string Text(size_t number) const;
 
-  // Applies the rules to the tensors of a group. A tensor is replaced by what
-  // it is seen as; tensors that rules add are appended. Tensors that only serve
-  // views of other tensors receive LogicalTensor::seen_in. Records that are
-  // neither tensors nor statistics stay as they are. Returns false if there
+  // Applies the rules to the tensors of a group. The view of a tensor
+  // replaces it, and tensors that rules add are appended. Tensors that only
+  // serve views of other tensors receive LogicalTensor::seen_in. Records that
+  // are neither tensors nor statistics stay as they are. Returns false if there
   // would be more than `tensors_max` tensors.
   bool Apply(size_t tensors_max, std::vector<LogicalTensor>& tensors) const;
 

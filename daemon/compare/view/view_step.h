@@ -23,7 +23,7 @@ inline constexpr int64_t kViewNumberMax = int64_t{1} << 40;
 // Another tensor that a view reads. Absent parts are those of the tensor to
 // which the view applies.
 struct LeafName {
-  std::string op = {};  // `*` stands for what a `*` of the pattern matched.
+  std::string op = {};  // `*` stands for the match of a `*` of the pattern.
   std::optional<Io> io = {};
   std::optional<std::string> index = {};
 
@@ -53,6 +53,9 @@ struct ViewStep {
     kRopePairs,  // `dim`.
     kConcat,     // `dim`, `leaves`.
     kSum,        // `leaves`.
+    // `leaves`: the scale and possibly the zero point. `numbers`: the lengths
+    // of the blocks, or none to derive them from the scale.
+    kDequantize,
   };
 
   Kind kind = Kind::kReshape;

@@ -14,14 +14,14 @@ namespace msitd::ask {
 namespace {
 
 constexpr std::string_view kHeadings[] = {
-    "row",           "rank",        "token",         "op",
-    "call",          "io",          "index",         "verdict",
-    "reason",        "origin",      "golden_dtype",  "golden_shape",
-    "golden_min",    "golden_max",  "golden_mean",   "target_dtype",
-    "target_shape",  "target_min",  "target_max",    "target_mean",
-    "bitwise_equal", "predicate",   "amplification", "for_want_of_ranks",
-    "layout_hint",   "pairing",     "golden_kind",   "golden_value",
-    "target_kind",   "target_value", "golden_view",  "target_view"};
+    "row",           "rank",         "token",         "op",
+    "call",          "io",           "index",         "verdict",
+    "reason",        "origin",       "golden_dtype",  "golden_shape",
+    "golden_min",    "golden_max",   "golden_mean",   "target_dtype",
+    "target_shape",  "target_min",   "target_max",    "target_mean",
+    "bitwise_equal", "predicate",    "amplification", "for_want_of_ranks",
+    "layout_hint",   "pairing",      "golden_kind",   "golden_value",
+    "target_kind",   "target_value", "golden_view",   "target_view"};
 
 Cell OptionalReal(bool has, double value) {
   return has ? Cell(Real{value}) : Cell();

@@ -116,7 +116,9 @@ TEST(GlobMatchTest, StarsGiveBackTheText) {
     std::vector<std::string_view> stars;
     const bool expected = Reference(pattern, text);
     ASSERT_EQ(GlobMatch(pattern, text, stars), expected);
-    if (expected) ASSERT_EQ(FillStars(pattern, stars), text) << pattern;
+    if (expected) {
+      ASSERT_EQ(FillStars(pattern, stars), text) << pattern;
+    }
   }
 }
 

@@ -131,9 +131,8 @@ TEST(MatchingFlagsTest, ViewsAreCutAtTheLastEqualsSign) {
   EXPECT_EQ(view->as_op(), "*.q_proj");
   EXPECT_EQ(ParseViewRule("*=flatten")->as_op(), "");
   EXPECT_FALSE(ParseViewRule("*@input=flatten")->has_index());
-  for (const char* text :
-       {"", "a", "=flatten", "a=", "@output=flatten", "a=flatten as ",
-        "a= as b"}) {
+  for (const char* text : {"", "a", "=flatten", "a=", "@output=flatten",
+                           "a=flatten as ", "a= as b"}) {
     EXPECT_FALSE(ParseViewRule(text).ok()) << text;
   }
 }

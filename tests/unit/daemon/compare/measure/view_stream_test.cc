@@ -64,7 +64,8 @@ class ViewStreamTest : public ::testing::Test {
     return out;
   }
 
-  // Returns a view of leaves of these shapes and types. The test keeps the plan.
+  // Returns a view of leaves of these shapes and types. The test keeps the
+  // plan.
   TensorSource ViewOf(std::string_view text, std::vector<TensorSource> leaves,
                       const std::vector<ViewLeaf>& shapes) {
     TensorSource out;
@@ -131,8 +132,8 @@ TEST_F(ViewStreamTest, RandomViewsOfAnyWidthAreRead) {
     const RecordedTensor tensor = Record(dtype, shape);
     const RecordedTensor leaf = Record(dtype, shape);
     const uint64_t count = ElementCount(shape);
-    const RandomView view = MakeRandomView(Numbered(shape),
-                                           Numbered(shape, count), 5, random_);
+    const RandomView view =
+        MakeRandomView(Numbered(shape), Numbered(shape, count), 5, random_);
     RecordedTensor both = tensor;
     both.bytes += leaf.bytes;
     const bool has_leaf = view.text.find("concat") != std::string::npos;
@@ -235,6 +236,59 @@ TEST_F(ViewStreamTest, TermsAreAddedAsFloats) {
   const auto bytes = Drain(source);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_EQ(*bytes, BytesOf<float>({11, 33, 22, 44}));
+}
+
+TEST_F(ViewStreamTest, ElementsAreDequantized) {
+  RecordedTensor q;
+  q.op = "q";
+  q.dtype = DType::kInt8;
+  q.shape = {2, 3};
+  q.bytes = BytesOf<int8_t>({10, 20, -30, 40, 50, 60});
+  RecordedTensor scale = Floats("s", {0.5F, 2, 1, 0.25F});
+  scale.shape = {2, 2};
+  RecordedTensor zero = q;
+  zero.op = "z";
+  zero.shape = {2, 2};
+  zero.bytes = BytesOf<int8_t>({0, 10, 40, 0});
+  RecordedTensor global = Floats("g", {2});
+  for (const auto* tensor : {&q, &scale, &zero, &global}) {
+    recorder_.Record(*tensor);
+  }
+  const TensorSource source = ViewOf(
+      "dequantize(s,z,1:2).dequantize(g).transpose(0,1)",
+      {SourceOf({q}), SourceOf({scale}), SourceOf({zero}), SourceOf({global})},
+      {{{2, 3}, DType::kInt8},
+       {{2, 2}, DType::kFloat32},
+       {{2, 2}, DType::kInt8},
+       {{1}, DType::kFloat32}});
+  const auto bytes = Drain(source);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(*bytes, BytesOf<float>({10, 0, 20, 20, -160, 30}));
+}
+
+// Rows of scales that cross the ends of parts are repeated.
+TEST_F(ViewStreamTest, LargeScalesAreRepeated) {
+  const RecordedTensor q = Record(DType::kInt8, {3000, 1025});
+  RecordedTensor scale;
+  scale.op = "scale";
+  scale.shape = {1500, 1025};
+  std::vector<float> scales(size_t{1500} * 1025);
+  for (size_t i = 0; i < scales.size(); ++i) {
+    scales[i] = static_cast<float>(i % 1009);
+  }
+  scale.bytes = BytesOf(scales);
+  recorder_.Record(scale);
+  const TensorSource source =
+      ViewOf("dequantize(s,2:1)", {SourceOf({q}), SourceOf({scale})},
+             {{q.shape, DType::kInt8}, {scale.shape, DType::kFloat32}});
+  const auto bytes = Drain(source);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  std::vector<float> expected(q.bytes.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    expected[i] = static_cast<float>(static_cast<int8_t>(q.bytes[i])) *
+                  scales[i / 1025 / 2 * 1025 + i % 1025];
+  }
+  EXPECT_TRUE(*bytes == BytesOf(expected));
 }
 
 TEST_F(ViewStreamTest, ASampleHasEveryNthElementOfTheView) {

@@ -77,10 +77,9 @@ class Maker {
   size_t Rank() const { return array_.shape.size(); }
 
   std::string DimText(size_t dim) {
-    return std::to_string(static_cast<int64_t>(dim) -
-                          (Below(random_, 2) == 0
-                               ? 0
-                               : static_cast<int64_t>(Rank())));
+    return std::to_string(
+        static_cast<int64_t>(dim) -
+        (Below(random_, 2) == 0 ? 0 : static_cast<int64_t>(Rank())));
   }
 
   void PermuteBy(const std::vector<size_t>& order) {
@@ -133,8 +132,8 @@ class Maker {
     const std::string begin_text =
         begin == 0 && Below(random_, 2) == 0 ? "" : std::to_string(begin);
     const std::string end_text =
-        end == size ? "" : std::to_string(Below(random_, 2) == 0 ? end
-                                                                : end - size);
+        end == size ? ""
+                    : std::to_string(Below(random_, 2) == 0 ? end : end - size);
     Add(fmt::format("slice({},{}:{})", DimText(dim), begin_text, end_text));
     Cut(dim, begin, end);
   }
@@ -263,8 +262,7 @@ class Maker {
 }  // namespace
 
 NaiveArray NaiveArray::Pick(
-    Shape new_shape,
-    const std::function<Shape(const Shape&)>& from) const {
+    Shape new_shape, const std::function<Shape(const Shape&)>& from) const {
   NaiveArray out;
   out.shape = std::move(new_shape);
   const uint64_t count = ElementCount(out.shape);

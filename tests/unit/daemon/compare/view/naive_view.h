@@ -19,9 +19,10 @@ struct NaiveArray {
 
   // Returns the array of this shape whose elements are those at the positions
   // that `from` returns.
-  NaiveArray Pick(std::vector<int64_t> new_shape,
-                  const std::function<std::vector<int64_t>(
-                      const std::vector<int64_t>&)>& from) const;
+  NaiveArray Pick(
+      std::vector<int64_t> new_shape,
+      const std::function<std::vector<int64_t>(const std::vector<int64_t>&)>&
+          from) const;
 
   uint64_t At(const std::vector<int64_t>& position) const;
 };

@@ -57,12 +57,23 @@ TEST(ViewParserTest, LeavesNameTensors) {
   const auto steps = ParseView(
       R"(concat(-1,*.k_proj,@output/1).sum(a.b@input/x,"f(a,b)@output/1.0"))");
   ASSERT_TRUE(steps.ok()) << steps.status();
-  EXPECT_THAT((*steps)[0].leaves,
-              ElementsAre(LeafName{"*.k_proj"},
-                          LeafName{"", Io::kOutput, "1"}));
+  EXPECT_THAT((*steps)[0].leaves, ElementsAre(LeafName{"*.k_proj"},
+                                              LeafName{"", Io::kOutput, "1"}));
   EXPECT_THAT((*steps)[1].leaves,
               ElementsAre(LeafName{"a.b", Io::kInput, "x"},
                           LeafName{"f(a,b)", Io::kOutput, "1.0"}));
+}
+
+TEST(ViewParserTest, ScalesMayHaveZeroPointsAndBlocks) {
+  const auto steps = ParseView(
+      "dequantize(s).dequantize(s,128:128).dequantize(s,z).dequantize(s,z,1:"
+      "0)");
+  ASSERT_TRUE(steps.ok()) << steps.status();
+  EXPECT_THAT((*steps)[0].leaves, SizeIs(1));
+  EXPECT_THAT((*steps)[1].numbers, ElementsAre(128, 128));
+  EXPECT_THAT((*steps)[2].leaves, SizeIs(2));
+  EXPECT_THAT((*steps)[2].numbers, SizeIs(0));
+  EXPECT_THAT((*steps)[3].numbers, ElementsAre(1, 0));
 }
 
 TEST(ViewParserTest, ErrorsHaveAPosition) {
@@ -90,7 +101,8 @@ TEST(ViewParserTest, ErrorsHaveAPosition) {
   EXPECT_THAT(error("reshape(9999999999999999)"), HasSubstr("too large"));
   for (const char* text :
        {"", ".", "flatten.", "slice(0,1)", "slice(0)", "rows()", "permute",
-        "permute()", "permute(,)", "rope_pairs", "FLATTEN", "flatten()()"}) {
+        "permute()", "dequantize()", "dequantize(s,z,q)", "dequantize(s,1:)",
+        "permute(,)", "rope_pairs", "FLATTEN", "flatten()()"}) {
     error(text);
   }
 }

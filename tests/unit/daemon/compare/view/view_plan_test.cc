@@ -22,21 +22,22 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Shape = std::vector<int64_t>;
 
-absl::StatusOr<ViewPlan> PlanOf(std::string_view text,
-                                const std::vector<ViewLeaf>& leaves) {
+absl::StatusOr<ViewPlan> PlanOfLeaves(std::string_view text,
+                                      const std::vector<ViewLeaf>& leaves) {
   MSITD_ASSIGN_OR_RETURN(const auto steps, ParseView(text));
   return MakeViewPlan(steps, leaves);
 }
 
 ViewPlan PlanOf(std::string_view text, const Shape& shape) {
-  auto plan = PlanOf(text, std::vector<ViewLeaf>{{shape, DType::kFloat32}});
+  auto plan =
+      PlanOfLeaves(text, std::vector<ViewLeaf>{{shape, DType::kFloat32}});
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *std::move(plan);
 }
 
 std::string Problem(std::string_view text, const Shape& shape) {
   const auto plan =
-      PlanOf(text, std::vector<ViewLeaf>{{shape, DType::kFloat32}});
+      PlanOfLeaves(text, std::vector<ViewLeaf>{{shape, DType::kFloat32}});
   EXPECT_FALSE(plan.ok()) << text;
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kFailedPrecondition);
   return std::string(Message(plan.status()));
@@ -95,7 +96,9 @@ TEST(ViewPlanTest, RandomViewsAreThoseOfAnArray) {
       all.insert(all.end(), leaf.values.begin(), leaf.values.end());
     }
     // A view may keep all elements although the plan does not know it.
-    if (plan->keeps_all()) ASSERT_EQ(sorted, all) << view.text;
+    if (plan->keeps_all()) {
+      ASSERT_EQ(sorted, all) << view.text;
+    }
     if (plan->is_identity()) {
       ASSERT_EQ(view.result.values, array.values) << view.text;
     }
@@ -103,9 +106,9 @@ TEST(ViewPlanTest, RandomViewsAreThoseOfAnArray) {
 }
 
 TEST(ViewPlanTest, SharedStridesNeedNoFurtherLevel) {
-  const ViewPlan plan = PlanOf(
-      "transpose(0,1).reshape(6,4,2,8).permute(1,0,2,3).flatten(1,2)",
-      {4, 6, 16});
+  const ViewPlan plan =
+      PlanOf("transpose(0,1).reshape(6,4,2,8).permute(1,0,2,3).flatten(1,2)",
+             {4, 6, 16});
   EXPECT_THAT(plan.shape, ElementsAre(4, 12, 8));
   EXPECT_TRUE(plan.is_identity());
   EXPECT_TRUE(PlanOf("flatten.reshape(2,2).flatten(0,-1)", {4}).is_identity());
@@ -140,12 +143,12 @@ TEST(ViewPlanTest, ViewsThatDoNotFitHaveAReason) {
   EXPECT_THAT(Problem("slice(0,1:3)", {2, 3}), HasSubstr("exceeds"));
   EXPECT_THAT(Problem("slice(0,-3:)", {2, 3}), HasSubstr("exceeds"));
   EXPECT_THAT(Problem("slice(0,2:1)", {2, 3}), HasSubstr("exceeds"));
-  EXPECT_THAT(Problem("split(-1,2:2,0)", {2, 3}), HasSubstr("no multiple"));
-  EXPECT_THAT(Problem("split(-1,1:2,0,99)", {2, 3}), HasSubstr("no multiple"));
+  EXPECT_THAT(Problem("split(-1,2:2,0)", {2, 3}), HasSubstr("not a multiple"));
+  EXPECT_THAT(Problem("split(-1,1:2,0,99)", {2, 3}), HasSubstr("not a multiple"));
   EXPECT_THAT(Problem("rows(0)", {}), HasSubstr("no rows"));
   EXPECT_THAT(Problem("rows(2)", {2, 3}), HasSubstr("exceeds"));
   EXPECT_THAT(Problem("heads(2)", {4}), HasSubstr("two dimensions"));
-  EXPECT_THAT(Problem("heads(2)", {2, 3}), HasSubstr("no multiple"));
+  EXPECT_THAT(Problem("heads(2)", {2, 3}), HasSubstr("not a multiple"));
   EXPECT_THAT(Problem("rope_pairs(1)", {2, 3}), HasSubstr("odd"));
   EXPECT_THAT(Problem("flatten(1,0)", {2, 3}), HasSubstr("after its last"));
   EXPECT_THAT(Problem("transpose(0,1).slice(0,0:4)", {2, 3}),
@@ -164,7 +167,7 @@ TEST(ViewPlanTest, EmptyTensorsHaveViews) {
 
 TEST(ViewPlanTest, TensorsOfAConcatenationMustAgree) {
   const auto problem = [](const std::vector<ViewLeaf>& leaves) {
-    return std::string(Message(PlanOf("concat(1,k)", leaves).status()));
+    return std::string(Message(PlanOfLeaves("concat(1,k)", leaves).status()));
   };
   EXPECT_THAT(problem({{{2, 3}, DType::kFloat32}, {{3, 3}, DType::kFloat32}}),
               HasSubstr("tensor 1 has shape [3,3]"));
@@ -178,7 +181,8 @@ TEST(ViewPlanTest, TensorsOfAConcatenationMustAgree) {
 
 TEST(ViewPlanTest, SumsHaveAWideType) {
   const auto type = [](DType a, DType b) {
-    const auto plan = PlanOf("sum(k)", std::vector<ViewLeaf>{{{2}, a}, {{2}, b}});
+    const auto plan =
+        PlanOfLeaves("sum(k)", std::vector<ViewLeaf>{{{2}, a}, {{2}, b}});
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan->dtype;
   };
@@ -186,12 +190,55 @@ TEST(ViewPlanTest, SumsHaveAWideType) {
   EXPECT_EQ(type(DType::kBfloat16, DType::kFloat64), DType::kFloat64);
   EXPECT_EQ(type(DType::kInt32, DType::kInt32), DType::kFloat64);
   EXPECT_FALSE(
-      PlanOf("sum(k)", std::vector<ViewLeaf>{{{2}, DType::kFloat32},
-                                             {{3}, DType::kFloat32}})
+      PlanOfLeaves("sum(k)", std::vector<ViewLeaf>{{{2}, DType::kFloat32},
+                                                   {{3}, DType::kFloat32}})
           .ok());
-  EXPECT_FALSE(
-      PlanOf("sum(k).concat(0,k)", std::vector<ViewLeaf>(3, {{2}, DType::kFloat32}))
-          .ok());
+  EXPECT_FALSE(PlanOfLeaves("sum(k).concat(0,k)",
+                            std::vector<ViewLeaf>(3, {{2}, DType::kFloat32}))
+                   .ok());
+}
+
+// Returns the scale of each element, by numbers of scales.
+std::vector<uint64_t> ScalesOf(std::string_view text, const Shape& shape,
+                               const Shape& scale) {
+  const auto plan = PlanOfLeaves(
+      text,
+      std::vector<ViewLeaf>{{shape, DType::kInt8}, {scale, DType::kFloat32}});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->shape, shape);
+  const NaiveArray numbers = Numbered(scale);
+  return Read(plan->terms[1], {nullptr, &numbers}, 0, ElementCount(shape));
+}
+
+TEST(ViewPlanTest, ScalesAreThoseOfTheBlocks) {
+  EXPECT_THAT(ScalesOf("dequantize(s)", {2, 2}, {1}), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(ScalesOf("dequantize(s)", {2, 4}, {2, 2}),
+              ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+  EXPECT_THAT(ScalesOf("dequantize(s,1:0)", {2, 3}, {2}),
+              ElementsAre(0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(ScalesOf("dequantize(s,0:1)", {2, 3}, {3}),
+              ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(ScalesOf("dequantize(s,2)", {2, 3}, {2, 2}),
+              ElementsAre(0, 0, 1, 2, 2, 3));
+  EXPECT_THAT(ScalesOf("dequantize(s,2:2)", {3, 3}, {2, 2}),
+              ElementsAre(0, 0, 1, 0, 0, 1, 2, 2, 3));
+  EXPECT_THAT(ScalesOf("dequantize(s,2:1).slice(1,0:2)", {3, 2}, {2, 2}),
+              ElementsAre(0, 1, 0, 1, 2, 3));
+}
+
+TEST(ViewPlanTest, ScalesThatDoNotFitHaveAReason) {
+  const auto problem = [](std::string_view text, const Shape& scale) {
+    return std::string(Message(
+        PlanOfLeaves(text, std::vector<ViewLeaf>{{{4, 6}, DType::kInt8},
+                                                 {scale, DType::kFloat32}})
+            .status()));
+  };
+  EXPECT_THAT(problem("dequantize(s)", {4}), HasSubstr("needs the lengths"));
+  EXPECT_THAT(problem("dequantize(s)", {3, 6}), HasSubstr("does not divide"));
+  EXPECT_THAT(problem("dequantize(s,2:2)", {2, 2}), HasSubstr("not 6 blocks"));
+  EXPECT_THAT(problem("dequantize(s,1:2:2)", {2}), HasSubstr("2 dimensions"));
+  EXPECT_THAT(problem("slice(0,0:0).dequantize(s)", {1}),
+              HasSubstr("no elements"));
 }
 
 }  // namespace
