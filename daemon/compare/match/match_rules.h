@@ -68,7 +68,7 @@ class MatchRules {
 
   bool renames() const {
     return !rewrites_.empty() || !target_by_golden_.empty() || ignore_case_ ||
-           fuzzy_ || is_mapped_;
+           fuzzy_ || is_mapped_ || target_views_.need_whole_group();
   }
   // Returns whether tensors are paired only by their own names, so that a pair
   // does not depend on other tensors.

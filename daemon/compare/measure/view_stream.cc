@@ -20,9 +20,10 @@
 namespace msitd::compare {
 namespace {
 
-constexpr uint64_t kBlock = compute::PairAccumulator::kPairBlockElements;
-static_assert(kViewPieceBytes / 16 % kBlock == 0);
-static_assert(kViewPieceBytesMax / 16 % kBlock == 0);
+constexpr uint64_t kBlockElements =
+    compute::PairAccumulator::kPairBlockElements;
+static_assert(kViewPieceBytes / 16 % kBlockElements == 0);
+static_assert(kViewPieceBytesMax / 16 % kBlockElements == 0);
 
 using Piece = std::span<const std::byte>;
 
@@ -33,11 +34,12 @@ enum class Effect : uint8_t { kSet, kAdd, kSubtract, kMultiply };
 template <typename T>
 void Combine(DType dtype, std::span<const std::byte> raw, Effect effect,
              T* out) {
-  std::array<double, kBlock> values;
+  std::array<double, kBlockElements> values;
   const size_t width = ElementBytes(dtype);
   const size_t count = raw.size() / width;
-  for (size_t begin = 0; begin < count; begin += kBlock, out += kBlock) {
-    const size_t n = std::min<size_t>(count - begin, kBlock);
+  for (size_t begin = 0; begin < count;
+       begin += kBlockElements, out += kBlockElements) {
+    const size_t n = std::min<size_t>(count - begin, kBlockElements);
     compute::ToDouble(dtype, raw.data() + begin * width, n, values.data());
     for (size_t i = 0; i < n; ++i) {
       const T value = static_cast<T>(values[i]);

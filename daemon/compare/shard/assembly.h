@@ -124,16 +124,16 @@ struct LogicalTensor : storage::TensorInfo {
   bool knows_summary = true;
   // What the tensor is seen as; null if it is seen as it was recorded. The key
   // may then have another op, and the other fields describe what is seen.
-  std::shared_ptr<const TensorView> view;
+  std::shared_ptr<const TensorView> view = {};
   // The elements are not those of the shards in their order, because of the
   // view. The tensor then has no hash.
   bool is_rearranged = false;
   // The pair of the mapping that this copy of the tensor is for, if the mapping
   // has several pairs or a view for the tensor.
-  std::optional<uint32_t> mapped_pair;
+  std::optional<uint32_t> mapped_pair = {};
   // Why the tensor needs no counterpart: what is compared in its place. Null if
   // it needs one.
-  std::shared_ptr<const std::string> seen_in;
+  std::shared_ptr<const std::string> seen_in = {};
 
   // The number that represents its rank in a comparison; see
   // LayoutRules::GroupNumbersOf.

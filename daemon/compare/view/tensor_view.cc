@@ -2,6 +2,7 @@
 #include "daemon/compare/view/tensor_view.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -87,6 +88,11 @@ void Plan(std::span<const ViewStep> steps,
   auto plan = MakeViewPlan(steps, leaves);
   if (!plan.ok()) {
     view.problem = std::string(Message(plan.status()));
+    return;
+  }
+  if (ElementCount(plan->shape) == 0 && ElementCount(first.shape) != 0) {
+    view.problem = fmt::format("it selects no elements of [{}]",
+                               fmt::join(first.shape, ","));
     return;
   }
   view.plan = *std::move(plan);

@@ -209,6 +209,28 @@ TEST_P(ViewRowsTest, AViewThatDoesNotFitIsSkippedWithAReason) {
             "has 2 dimensions");
 }
 
+// Two empty selections would be equal.
+TEST_P(ViewRowsTest, AViewOfNoElementsIsSkipped) {
+  golden_.Record(Floats("op", {1, 2}));
+  target_.Record(Floats("op", {3, 4}));
+  Add(true, "op", "slice(0,1:1)");
+  Add(false, "op", "slice(0,1:1)");
+  const auto rows = Rows();
+  EXPECT_EQ(rows.at(0).verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("selects no elements of [2]"));
+}
+
+// The filter selects golden names.
+TEST_P(FusedTest, AFilterSelectsTheNamesOfViews) {
+  Record(0.5F);
+  Add(false, "*.qkv", "split(-1,2:1:1,1)", "*.k_proj");
+  plan_.selector.op_patterns = {"*.k_proj"};
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].op(), "l.0.k_proj");
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+}
+
 TEST_P(ViewRowsTest, AViewThatMatchesNothingIsReported) {
   golden_.Record(Floats("op", {1, 2}));
   target_.Record(Floats("op", {1, 2}));
