@@ -137,8 +137,10 @@ class ViewRules::Application {
       const RecordKind kind = tensors_[i].kind;
       const bool is_of_tensor =
           kind == RecordKind::kTensor || kind == RecordKind::kStatistics;
-      // A mapping has set the view of this tensor.
-      if (!is_of_tensor || tensors_[i].view != nullptr) continue;
+      // The mapping states what this tensor is seen as.
+      const bool is_mapped =
+          tensors_[i].view != nullptr || tensors_[i].mapped_pair.has_value();
+      if (!is_of_tensor || is_mapped) continue;
       for (const size_t number : RulesOf(tensors_[i].key)) {
         if (rules_.rules_[number].as_op.empty()) {
           replaced.emplace(i, Make(number, i));
