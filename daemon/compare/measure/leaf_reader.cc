@@ -44,7 +44,11 @@ class PartLeaf final : public LeafReader {
       MSITD_ASSIGN_OR_RETURN(bytes_, reader_.ReadPart(part));
       part_ = part;
     }
-    return Block{part * (kPartBytes / width_), bytes_};
+    const uint64_t begin = part * (kPartBytes / width_);
+    if (element - begin >= bytes_.size() / width_) {
+      return NoSuchElement(source_, element);
+    }
+    return Block{begin, bytes_};
   }
 
  private:

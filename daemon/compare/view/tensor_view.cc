@@ -63,6 +63,7 @@ bool HasSize(const LogicalTensor& leaf) {
 void Plan(std::span<const ViewStep> steps,
           std::span<const LogicalTensor* const> others, TensorView& view) {
   const std::vector<LeafName> names = LeafNamesOf(steps);
+  view.leaves.reserve(1 + names.size());
   const LogicalTensor& first = view.leaves.front();
   for (size_t i = 0; i < names.size(); ++i) {
     if (others[i] == nullptr) {

@@ -9,7 +9,7 @@ from wire import write
 
 from daemon import Daemon
 
-FAILED, USAGE, PARTIAL = 1, 2, 1
+FAILED, USAGE = 1, 2
 OUTPUT, WEIGHT = 2, 3
 RNG = np.random.default_rng(11)
 Tensors = list[tuple[str, int, np.ndarray]]
@@ -79,14 +79,14 @@ def test_a_sequence_first_model_is_compared_with_a_batch_first_one(
         compare(daemon, f"bsh{batch}", f"good{batch}", expect=FAILED)
         result, rows = compare(daemon, f"bsh{batch}", f"good{batch}", *VIEWS)
         assert "PASS" in result.stdout
-        shown = next(row for row in rows if row["io"] == "output")
+        shown = next(row for row in rows if row["io"] == "IO_OUTPUT")
         assert shown["target"]["view"] == "permute(1,0,2)"
         assert shown["target"]["shape"] == [str(batch), str(length), "8"]
         assert "target view permute(1,0,2)" in shown["reason"]
         result, rows = compare(
             daemon, f"bsh{batch}", f"bad{batch}", *VIEWS, expect=FAILED
         )
-        failed = [row["op"] for row in rows if row["verdict"] == "fail"]
+        failed = [row["op"] for row in rows if row["verdict"] == "FAIL"]
         assert failed[0] == "l.1.fc"
         assert "l.1.fc" in result.stdout
 
@@ -125,18 +125,20 @@ def test_parts_of_a_fused_projection_are_compared_under_their_names(
         ]
     compare(daemon, "split", "fused", *views)
     result, rows = compare(daemon, "split", "wrong", *views, expect=FAILED)
-    failed = [row["op"] for row in rows if row["verdict"] == "fail"]
+    failed = [row["op"] for row in rows if row["verdict"] == "FAIL"]
     assert failed == ["l.1.k_proj"]
     assert "l.1.k_proj" in result.stdout
     row = row_of(rows, "l.1.k_proj")
-    assert row["target"]["name"].split("/")[-4:] != row["golden"]["name"].split("/")[-4:]
+    assert (
+        row["target"]["name"].split("/")[-4:] != row["golden"]["name"].split("/")[-4:]
+    )
     assert "qkv_proj" in row["target"]["name"]
-    assert row_of(rows, "l.1.qkv_proj")["verdict"] == "skipped"
+    assert row_of(rows, "l.1.qkv_proj")["verdict"] == "SKIPPED"
     # The other way round, the parts are put together.
     concat = "*.q_proj=concat(-1,*.k_proj,*.v_proj) as *.qkv_proj"
     compare(daemon, "split", "fused", "--golden-view", concat)
     _, rows = compare(daemon, "split", "wrong", "--golden-view", concat, expect=FAILED)
-    assert [row["op"] for row in rows if row["verdict"] == "fail"] == ["l.1.qkv_proj"]
+    assert [row["op"] for row in rows if row["verdict"] == "FAIL"] == ["l.1.qkv_proj"]
 
 
 def test_lines_of_a_mapping_have_views(daemon: Daemon, tmp_path: Path) -> None:
@@ -146,7 +148,11 @@ def test_lines_of_a_mapping_have_views(daemon: Daemon, tmp_path: Path) -> None:
         for part, name in enumerate("qkv"):
             lines.append(
                 {
-                    "target": {"op": f"l.{number}.qkv_proj", "io": "output", "index": 0},
+                    "target": {
+                        "op": f"l.{number}.qkv_proj",
+                        "io": "output",
+                        "index": 0,
+                    },
                     "golden": {
                         "op": f"l.{number}.{name}_proj",
                         "io": "output",
@@ -162,7 +168,7 @@ def test_lines_of_a_mapping_have_views(daemon: Daemon, tmp_path: Path) -> None:
         daemon, "split", "wrong", "--mapping-file", str(mapping), expect=FAILED
     )
     assert len(rows) == 6
-    assert [row["op"] for row in rows if row["verdict"] == "fail"] == ["l.1.k_proj"]
+    assert [row["op"] for row in rows if row["verdict"] == "FAIL"] == ["l.1.k_proj"]
 
 
 def test_what_does_not_fit_is_reported_and_never_passes(daemon: Daemon) -> None:
@@ -172,7 +178,7 @@ def test_what_does_not_fit_is_reported_and_never_passes(daemon: Daemon) -> None:
     result, rows = compare(
         daemon, "a", "b", "--golden-view", "*=permute(1,0,2)", expect=FAILED
     )
-    assert rows[0]["verdict"] == "skipped"
+    assert rows[0]["verdict"] == "SKIPPED"
     assert "does not fit [2,3]" in rows[0]["reason"]
     result, _ = compare(daemon, "a", "b", "--golden-view", "no@output=flatten")
     assert "--golden-view 'no@output=flatten' matched no" in result.stderr

@@ -206,7 +206,7 @@ TEST_P(ViewRowsTest, AViewThatDoesNotFitIsSkippedWithAReason) {
   EXPECT_TRUE(rows[0].not_compared());
   EXPECT_EQ(rows[0].reason(),
             "target view permute(1,0,2): permute(1,0,2) does not fit [2,2]: it "
-            "has 2 dimensions");
+            "has no dimension 2");
 }
 
 // Two empty selections would be equal.

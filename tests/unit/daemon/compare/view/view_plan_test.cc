@@ -52,7 +52,8 @@ std::vector<uint64_t> Read(const Gather& gather,
   uint64_t next = 0;
   gather.VisitRuns(begin, count, [&](const GatherRun& run) {
     EXPECT_EQ(run.to, next);
-    EXPECT_TRUE(run.count == 1 || run.stride >= run.length);
+    EXPECT_TRUE(run.count == 1 || run.stride >= run.length ||
+                (run.stride == 0 && run.length == 1));
     for (uint64_t i = 0; i < run.count; ++i) {
       for (uint64_t j = 0; j < run.length; ++j) {
         out.at(next++) =
