@@ -13,17 +13,16 @@ void AddViewFlags(CLI::App& verb, ViewFlags& flags) {
   constexpr char kType[] = "'PATTERN[@IO[/INDEX]]=VIEW[ as OP]'";
   AddTexts(
       verb, "--golden-view", flags.golden,
-      "What tensors of the golden run are seen as before they are compared. "
-      "VIEW is one or more of permute(D,...), transpose(D,D), "
+      "Views of tensors of the golden run, which apply before they are "
+      "compared. VIEW is one or more of permute(D,...), transpose(D,D), "
       "reshape(N,...), flatten, slice(D,A:B), split(D,A:B:...,K) for part K of "
       "a fused tensor, rows(A:B,...), heads(N), rope_pairs(D), "
       "concat(D,LEAF,...), sum(LEAF,...) and "
       "dequantize(SCALE[,ZERO_POINT][,B:B:...]), joined by `.`; LEAF is "
-      "another "
-      "tensor, OP, @IO/INDEX or OP@IO/INDEX. ` as OP` compares the view under "
-      "another name, in addition to the tensor; a `*` in OP stands for what a "
-      "`*` of PATTERN matched. Repeatable; the first one that matches a tensor "
-      "applies")
+      "another tensor, OP, @IO/INDEX or OP@IO/INDEX. ` as OP` compares the "
+      "view under another name, in addition to the tensor; each `*` in OP "
+      "stands for the match of a `*` of PATTERN. Repeatable; the first one "
+      "that matches a tensor applies")
       ->type_name(kType);
   AddTexts(verb, "--target-view", flags.target, "The same for the target run")
       ->type_name(kType);

@@ -192,6 +192,20 @@ std::optional<RowMetrics> ProvenMetrics(const TensorPair& pair,
                            : std::nullopt;
 }
 
+// Judges texts, or records of different kinds.
+void JudgeValues(const LogicalTensor& target, const LogicalTensor& golden,
+                 v1::ComparisonRow& row) {
+  if (golden.kind == target.kind && golden.hash == target.hash) {
+    row.set_bitwise_equal(true);
+    Decide(v1::PASS, "", row);
+    return;
+  }
+  Decide(v1::FAIL,
+         fmt::format("the values differ: target {}, golden {}",
+                     ValueText(target), ValueText(golden)),
+         row);
+}
+
 // Skips a pair whose view of a side does not fit.
 void SkipUnfit(const TensorPair& pair, v1::ComparisonRow& row) {
   const bool is_target = !ViewProblem(*pair.target).empty();
@@ -340,15 +354,7 @@ Judgment JudgeUnmeasured(const TensorPair& pair, const PairPlan& plan,
       SkipUnfit(pair, row);
       break;
     case Way::kValues:
-      if (golden.kind == target.kind && golden.hash == target.hash) {
-        row.set_bitwise_equal(true);
-        Decide(v1::PASS, "", row);
-      } else {
-        Decide(v1::FAIL,
-               fmt::format("the values differ: target {}, golden {}",
-                           ValueText(target), ValueText(golden)),
-               row);
-      }
+      JudgeValues(target, golden, row);
       break;
     case Way::kStatistics:
       JudgeByStatistics(pair, plan, context.policy, row, out);

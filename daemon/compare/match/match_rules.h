@@ -115,7 +115,7 @@ class MatchRules {
   // numbers.
   const LayoutRules& golden_layouts() const { return golden_layouts_; }
   const LayoutRules& target_layouts() const { return target_layouts_; }
-  // What the tensors of each run are seen as.
+  // Views of the tensors of each run.
   const ViewRules& golden_views() const { return golden_views_; }
   const ViewRules& target_views() const { return target_views_; }
   // Recorded placements are ignored.

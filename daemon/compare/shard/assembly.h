@@ -122,7 +122,7 @@ struct LogicalTensor : storage::TensorInfo {
   // Whether `summary` is that of the whole. It is not for sums, whose summary
   // is not in an index, and for assemblies with a problem.
   bool knows_summary = true;
-  // What the tensor is seen as; null if it is seen as it was recorded. The key
+  // The view of the tensor; null if it is compared as it was recorded. The key
   // may then have another op, and the other fields describe what is seen.
   std::shared_ptr<const TensorView> view = {};
   // The elements are not those of the shards in their order, because of the

@@ -145,7 +145,8 @@ TEST(ViewPlanTest, ViewsThatDoNotFitHaveAReason) {
   EXPECT_THAT(Problem("slice(0,-3:)", {2, 3}), HasSubstr("exceeds"));
   EXPECT_THAT(Problem("slice(0,2:1)", {2, 3}), HasSubstr("exceeds"));
   EXPECT_THAT(Problem("split(-1,2:2,0)", {2, 3}), HasSubstr("not a multiple"));
-  EXPECT_THAT(Problem("split(-1,1:2,0,99)", {2, 3}), HasSubstr("not a multiple"));
+  EXPECT_THAT(Problem("split(-1,1:2,0,99)", {2, 3}),
+              HasSubstr("not a multiple"));
   EXPECT_THAT(Problem("rows(0)", {}), HasSubstr("no rows"));
   EXPECT_THAT(Problem("rows(2)", {2, 3}), HasSubstr("exceeds"));
   EXPECT_THAT(Problem("heads(2)", {4}), HasSubstr("two dimensions"));
