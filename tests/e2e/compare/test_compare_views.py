@@ -129,9 +129,6 @@ def test_parts_of_a_fused_projection_are_compared_under_their_names(
     assert failed == ["l.1.k_proj"]
     assert "l.1.k_proj" in result.stdout
     row = row_of(rows, "l.1.k_proj")
-    assert (
-        row["target"]["name"].split("/")[-4:] != row["golden"]["name"].split("/")[-4:]
-    )
     assert "qkv_proj" in row["target"]["name"]
     assert row_of(rows, "l.1.qkv_proj")["verdict"] == "SKIPPED"
     # The other way round, the parts are put together.
