@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protos/base/glob.h"
 
+#include <algorithm>
+
 namespace msitd {
 
 bool GlobMatch(std::string_view pattern, std::string_view text) {
@@ -34,6 +36,47 @@ bool GlobMatch(std::string_view pattern, std::string_view text,
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+bool GlobMatch(std::string_view pattern, std::string_view text,
+               std::vector<std::string_view>& stars) {
+  stars.clear();
+  if (!GlobMatch(pattern, text)) return false;
+  // The text before the first star and after the last one is fixed. Each piece
+  // between two stars is at its first position after the previous piece, which
+  // GlobMatch proves to exist.
+  const size_t first = std::min(pattern.find('*'), pattern.size());
+  pattern.remove_prefix(first);
+  text.remove_prefix(first);
+  while (!pattern.empty()) {
+    pattern.remove_prefix(1);
+    const size_t next = pattern.find('*');
+    const std::string_view piece = pattern.substr(0, next);
+    size_t begin = 0;
+    if (next == std::string_view::npos) {
+      begin = text.size() - piece.size();
+    } else {
+      while (!GlobMatch(piece, text.substr(begin, piece.size()))) ++begin;
+    }
+    stars.push_back(text.substr(0, begin));
+    text.remove_prefix(begin + piece.size());
+    pattern.remove_prefix(piece.size());
+  }
+  return true;
+}
+
+std::string FillStars(std::string_view text,
+                      const std::vector<std::string_view>& stars) {
+  std::string out;
+  size_t next = 0;
+  for (const char c : text) {
+    if (c == '*') {
+      out += stars[next++];
+    } else {
+      out += c;
+    }
+  }
+  return out;
 }
 
 }  // namespace msitd

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace msitd {
 
@@ -15,5 +17,16 @@ bool GlobMatch(std::string_view pattern, std::string_view text);
 // As above. Adds the number of steps to `step_count`.
 bool GlobMatch(std::string_view pattern, std::string_view text,
                uint64_t& step_count);
+
+// As above. Sets `stars` to the parts of `text` that the `*` of the pattern
+// match, in their order, each as short as possible from left to right. They
+// refer to `text`.
+bool GlobMatch(std::string_view pattern, std::string_view text,
+               std::vector<std::string_view>& stars);
+
+// Returns `text` with each `*` replaced by the next one of `stars`, of which
+// there must be enough.
+std::string FillStars(std::string_view text,
+                      const std::vector<std::string_view>& stars);
 
 }  // namespace msitd

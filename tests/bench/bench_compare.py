@@ -32,8 +32,13 @@ from measure import (
 BEHIND_ALL_ROWS = 1 << 40
 
 
-def compare(channel: grpc.Channel, golden: str, target: str) -> Any:
-    """Compares two runs and returns the comparison once it is done."""
+def compare(
+    channel: grpc.Channel, golden: str, target: str, target_view: str = ""
+) -> Any:
+    """Compares two runs and returns the comparison once it is done.
+
+    A view, if not empty, applies to all tensors of the target.
+    """
     import_stubs()
     from msitd.v1 import comparison_service_pb2 as pb
     from msitd.v1.comparison_service_pb2_grpc import ComparisonServiceStub
@@ -42,6 +47,8 @@ def compare(channel: grpc.Channel, golden: str, target: str) -> Any:
     request = pb.CreateComparisonRequest()
     request.comparison.golden_run = golden
     request.comparison.target_run = target
+    if target_view:
+        request.comparison.matching.target_views.add(op_pattern="*", view=target_view)
     comparison = stub.CreateComparison(request)
     watch = pb.StreamComparisonRowsRequest(
         comparison=comparison.name, first_row=BEHIND_ALL_ROWS
@@ -196,6 +203,31 @@ def equal_ratio(bench: Bench) -> Result:
     factor = 1e5 / count
     baseline = "a look at the entries of both in a bare RocksDB, s"
     return at_most(0.5, compare_s * factor, "s", baseline, scan_s * factor)
+
+
+# The order of [s,b,h] and [b,s,h], with the shape of the recorded tensors.
+PERMUTED = "reshape(16,16,1024).permute(1,0,2).flatten"
+
+
+def view_ratio(bench: Bench) -> Result:
+    """Two runs of tensors of 1 MiB, one seen through a view: as many times as long."""
+    count = bench.scale.compare_mib
+    with new_daemon(bench) as daemon:
+        record_mebibytes(daemon, "golden", count, seed=0)
+        record_mebibytes(daemon, "target", count, seed=1)
+        channel = daemon.channel()
+
+        def work(view: str) -> None:
+            comparison = compare(channel, "golden", "target", view)
+            assert comparison.read_bytes == 2 * count * MIB, comparison
+            assert comparison.pass_count + comparison.fail_count == count
+
+        import_stubs()
+        plain_s, viewed_s = take_turns(
+            bench, 5, functools.partial(work, ""), functools.partial(work, PERMUTED)
+        )
+    baseline = "the same comparison without views, s"
+    return at_most(1.3, viewed_s / plain_s, "times", baseline, plain_s)
 
 
 QUERIES = (

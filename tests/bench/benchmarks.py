@@ -169,6 +169,7 @@ BENCHMARKS: dict[str, Measure] = {
     "compare.small_rows": bench_compare.small_rows,
     "compare.mid_ratio": bench_compare.mid_ratio,
     "compare.equal_ratio": bench_compare.equal_ratio,
+    "compare.view_ratio": bench_compare.view_ratio,
     "query.get_us": bench_compare.get_us,
     "query.get_growth": bench_compare.get_growth,
     "query.list_page_ms": bench_compare.list_page_ms,

@@ -290,8 +290,17 @@ MODULES: dict[str, Module] = {
     "daemon/compare/shard": Module(
         (*PROTOS, "protos/compute", *STORAGE_FACE), COMPARE_LIBRARIES
     ),
+    "daemon/compare/view": Module(
+        (*PROTOS, *STORAGE_FACE, "daemon/compare/shard"), COMPARE_LIBRARIES
+    ),
     "daemon/compare/match": Module(
-        (*PROTOS, *STORAGE_FACE, "daemon/compare", "daemon/compare/shard"),
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            "daemon/compare",
+            "daemon/compare/shard",
+            "daemon/compare/view",
+        ),
         COMPARE_LIBRARIES,
     ),
     "daemon/compare/measure": Module(
@@ -303,6 +312,7 @@ MODULES: dict[str, Module] = {
             "daemon/compute",
             "daemon/compare",
             "daemon/compare/shard",
+            "daemon/compare/view",
             "daemon/compare/match",
         ),
         COMMON,
@@ -315,6 +325,7 @@ MODULES: dict[str, Module] = {
             "daemon/predicate",
             "daemon/compare",
             "daemon/compare/shard",
+            "daemon/compare/view",
             "daemon/compare/match",
             "daemon/compare/measure",
         ),
@@ -339,6 +350,7 @@ MODULES: dict[str, Module] = {
             ACCESS,
             "daemon/compare",
             "daemon/compare/shard",
+            "daemon/compare/view",
             "daemon/compare/match",
             "daemon/compare/measure",
             "daemon/compare/judge",

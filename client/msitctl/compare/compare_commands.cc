@@ -141,6 +141,8 @@ void AddRun(CommandLine& line, CLI::App& noun) {
            "'*lm_head: argmax_agreement == 1'\n"
            "msitctl compare run golden-tp1 tp8 --target-layout "
            "'*.q_proj=concat(-1)' --target-layout '*=replicated'\n"
+           "msitctl compare run bsh sbh --target-view "
+           "'*@output=permute(1,0,2)'\n"
            "msitctl compare run tp8 tp8-retry --ignore-placements\n"
            "msitctl compare run model graph --mapping-file graph.jsonl\n"
            "msitctl compare run fx-run ge-run --match ge-fx\n"

@@ -122,11 +122,13 @@ void TellIdleRules(const v1::Comparison& comparison) {
   bool has_pattern = false;
   for (const std::string& rule : comparison.idle_rules()) {
     const bool is_mapping = rule.starts_with("--mapping: ");
+    const bool is_view = rule.starts_with("--golden-view ") ||
+                         rule.starts_with("--target-view ");
     // Regular expressions match parts of names.
     const bool is_regex = rule.starts_with("--rewrite");
     has_pattern = has_pattern || !(is_mapping || is_regex);
     fmt::print(stderr, "msitctl: note: {} matched no {}\n",
-               ask::Printable(rule), is_mapping ? "tensors" : "op");
+               ask::Printable(rule), is_mapping || is_view ? "tensors" : "op");
   }
   if (!has_pattern) return;
   fmt::print(stderr,

@@ -91,7 +91,11 @@ std::vector<FieldFlags> FieldsOf(const CompareFlags& flags,
           {"matching.golden_layouts",
            all("--golden-layout", flags.matching.layouts.golden)},
           {"matching.target_layouts",
-           all("--target-layout", flags.matching.layouts.target)}};
+           all("--target-layout", flags.matching.layouts.target)},
+          {"matching.golden_views",
+           all("--golden-view", flags.matching.views.golden)},
+          {"matching.target_views",
+           all("--target-view", flags.matching.views.target)}};
 }
 
 // Requests the metrics only if the sign in a rule may be wrong.

@@ -48,6 +48,9 @@ std::string RowMeasurer::WhyNot(const v1::ComparisonRow& row) const {
   if (row.golden().ranks_size() > 0 || row.target().ranks_size() > 0) {
     return "not measured: assembled from shards";
   }
+  if (!row.golden().view().empty() || !row.target().view().empty()) {
+    return "not measured: seen through a view";
+  }
   if (row.sampled() && comparison_.reading() == v1::Comparison::SAMPLES) {
     return "not measured: only samples were read";
   }

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "client/msitctl/flag/selection.h"
-#include "protos/base/tensor_key.h"
+#include "client/msitctl/flag/tensor_pattern.h"
 #include "protos/status/status.h"
 
 namespace msitd::msitctl {
@@ -79,21 +79,6 @@ bool ParseKind(std::string_view text, v1::Layout& layout) {
   return false;
 }
 
-// Removes "@output/0" from the end of a pattern.
-void TakeIo(std::string_view& pattern, v1::Layout& layout) {
-  const size_t at = pattern.rfind('@');
-  if (at == std::string_view::npos) return;
-  const std::string_view place = pattern.substr(at + 1);
-  const size_t slash = place.find('/');
-  const std::optional<Io> io = ParseIo(place.substr(0, slash));
-  if (!io.has_value()) return;
-  layout.set_io(static_cast<v1::Io>(*io));
-  if (slash != std::string_view::npos) {
-    layout.set_index(std::string(place.substr(slash + 1)));
-  }
-  pattern = pattern.substr(0, at);
-}
-
 }  // namespace
 
 void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags) {
@@ -151,10 +136,9 @@ absl::StatusOr<v1::Layout> ParseLayout(std::string_view text) {
     layout.set_group_size(*group_size);
     kind = kind.substr(0, slash);
   }
-  std::string_view pattern = text.substr(0, equals);
-  TakeIo(pattern, layout);
-  if (pattern.empty() || !ParseKind(kind, layout)) return bad();
-  layout.set_op_pattern(std::string(pattern));
+  const TensorPattern pattern = ParseTensorPattern(text.substr(0, equals));
+  if (pattern.op_pattern.empty() || !ParseKind(kind, layout)) return bad();
+  SetTensorPattern(pattern, layout);
   return layout;
 }
 

@@ -164,6 +164,7 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
            "Ranks to pair; no others are compared")
       ->type_name("GOLDEN=TARGET,...");
   AddLayoutFlags(verb, flags.layouts);
+  AddViewFlags(verb, flags.views);
   verb.add_flag(
       "--ignore-placements", flags.ignore_placements,
       "Compare shards rank by rank, and ignore their recorded placements");
@@ -214,6 +215,7 @@ ask::Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
     *matching.add_ranks() = *pair;
   }
   MSITCTL_RETURN_IF_FAILED(AddLayouts(flags.layouts, matching));
+  MSITCTL_RETURN_IF_FAILED(AddViews(flags.views, matching));
   matching.set_ignore_case(flags.ignore_case);
   matching.set_fuzzy(flags.fuzzy);
   matching.set_ignore_placements(flags.ignore_placements);

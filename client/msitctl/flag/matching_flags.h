@@ -11,6 +11,7 @@
 #include "client/ask/query/outcome.h"
 #include "client/ask/text/yaml_text.h"
 #include "client/msitctl/flag/layout_flags.h"
+#include "client/msitctl/flag/view_flags.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::msitctl {
@@ -31,6 +32,7 @@ struct MatchingFlags {
   int64_t token_offset = 0;
   std::vector<std::string> rank_map;
   LayoutFlags layouts;
+  ViewFlags views;
 };
 
 void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags);

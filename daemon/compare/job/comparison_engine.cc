@@ -17,6 +17,7 @@
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/origin/bases.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/base/check.h"
 #include "protos/base/order_label.h"
 #include "protos/status/status.h"
@@ -401,6 +402,11 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
 void ComparisonEngine::MarkRulesUsed(const TensorPair& pair) {
   if (pair.golden != nullptr) idle_rules_.Meet(pair.golden->key.op, true);
   if (pair.target != nullptr) idle_rules_.Meet(pair.target->key.op, false);
+  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+    if (tensor == nullptr || tensor->view == nullptr) continue;
+    if (!tensor->view->rule.has_value()) continue;
+    idle_rules_.MeetView(*tensor->view->rule, tensor == pair.golden);
+  }
   if (pair.mapped_pair.has_value()) {
     idle_rules_.MeetMappedPair(*pair.mapped_pair);
   }
@@ -450,6 +456,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
                     has_equal_values, row_);
     if (judgment.is_by_basis) AddBasis(group, plan.basis, row_);
     AddRemarks(pair, row_);
+    AddViews(pair, row_);
     AddTargetCall(pair, row_);
     if (row_.verdict() == v1::UNMATCHED) {
       MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, group.rank, row_));

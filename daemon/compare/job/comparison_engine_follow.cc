@@ -8,6 +8,7 @@
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/match/op_kind.h"
 #include "daemon/compare/match/target_names.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/status/status.h"
 
 // Decides what can be compared of runs that still grow.
@@ -112,7 +113,10 @@ bool ComparisonEngine::MayComeEarly(const TensorPair& pair) {
     return false;
   }
   const auto is_whole = [](const LogicalTensor* tensor) {
-    return tensor != nullptr && HasAllShards(*tensor) &&
+    // A tensor that the view reads may be recorded later.
+    const bool lacks_leaf = tensor != nullptr && tensor->view != nullptr &&
+                            tensor->view->lacks_leaf;
+    return tensor != nullptr && HasAllShards(*tensor) && !lacks_leaf &&
            (tensor->assembly == nullptr || !tensor->assembly->is_open_ended);
   };
   return is_whole(pair.golden) && is_whole(pair.target);

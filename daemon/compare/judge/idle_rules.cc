@@ -23,6 +23,8 @@ IdleRules::IdleRules(const Policy& policy, const MatchRules& matching)
       unmatched_rules_(policy.unmatched_rules().text_count()),
       mapped_pairs_(
           matching.mapping() != nullptr ? matching.mapping()->pair_count() : 0),
+      golden_views_(matching.golden_views().count()),
+      target_views_(matching.target_views().count()),
       is_over_(rules_.empty() && rewrites_.empty() &&
                unmatched_rules_.empty()) {}
 
@@ -76,12 +78,18 @@ std::vector<std::string> IdleRules::Texts() const {
   if (std::string text = MappedPairsText(); !text.empty()) {
     out.push_back(std::move(text));
   }
-  if (is_over_) return out;
   const auto add = [&out](const std::vector<bool>& rules, auto text_of) {
     for (size_t i = 0; i < rules.size() && out.size() < kIdleRulesMax; ++i) {
       if (!rules[i]) out.push_back(text_of(i));
     }
   };
+  add(golden_views_, [this](size_t i) {
+    return fmt::format("--golden-view '{}'", matching_.golden_views().Text(i));
+  });
+  add(target_views_, [this](size_t i) {
+    return fmt::format("--target-view '{}'", matching_.target_views().Text(i));
+  });
+  if (is_over_) return out;
   add(rules_, [this](size_t i) {
     return fmt::format("--rule '{}'", policy_.RuleText(i));
   });

@@ -23,7 +23,8 @@ inline constexpr size_t kIdleLinesMax = 5;
 inline constexpr size_t kIdleNamesMax = size_t{1} << 16;
 
 // Finds the rules of a policy and the rewrites of a matching that match no op,
-// and the pairs of a mapping that pair no tensors. They were most likely
+// the views of a matching that apply to no tensor, and the pairs of a mapping
+// that pair no tensors. They were most likely
 // written for other names. A rule that matches an op is not idle, even if an
 // earlier rule decides for that op.
 //
@@ -36,6 +37,11 @@ class IdleRules {
 
   // Checks the next op of one of the runs.
   void Meet(std::string_view op, bool is_golden);
+
+  // Records that a view of a run applies to a tensor.
+  void MeetView(size_t number, bool is_golden) {
+    (is_golden ? golden_views_ : target_views_)[number] = true;
+  }
 
   // Records that a pair of the mapping has paired tensors.
   void MeetMappedPair(size_t number) { mapped_pairs_[number] = true; }
@@ -57,6 +63,8 @@ class IdleRules {
   std::vector<bool> rewrites_;
   std::vector<bool> unmatched_rules_;
   std::vector<bool> mapped_pairs_;
+  std::vector<bool> golden_views_;
+  std::vector<bool> target_views_;
   bool is_over_ = false;  // No further names are checked.
   std::unordered_set<std::string> golden_;
   std::unordered_set<std::string> target_;

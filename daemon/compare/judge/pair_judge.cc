@@ -9,6 +9,7 @@
 #include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/summary_bounds.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
@@ -191,18 +192,45 @@ std::optional<RowMetrics> ProvenMetrics(const TensorPair& pair,
                            : std::nullopt;
 }
 
+// Judges texts, or records of different kinds.
+void JudgeValues(const LogicalTensor& target, const LogicalTensor& golden,
+                 v1::ComparisonRow& row) {
+  if (golden.kind == target.kind && golden.hash == target.hash) {
+    row.set_bitwise_equal(true);
+    Decide(v1::PASS, "", row);
+    return;
+  }
+  Decide(v1::FAIL,
+         fmt::format("the values differ: target {}, golden {}",
+                     ValueText(target), ValueText(golden)),
+         row);
+}
+
+// Skips a pair whose view of a side does not fit.
+void SkipUnfit(const TensorPair& pair, v1::ComparisonRow& row) {
+  const bool is_target = !ViewProblem(*pair.target).empty();
+  const LogicalTensor& tensor = is_target ? *pair.target : *pair.golden;
+  Decide(v1::SKIPPED,
+         fmt::format("{} view {}: {}", is_target ? "target" : "golden",
+                     tensor.view->text, ViewProblem(tensor)),
+         row);
+}
+
 // Judges a tensor that exists in only one run.
 void JudgeAlone(const TensorPair& pair, const JudgeContext& context,
                 v1::ComparisonRow& row) {
   const bool is_golden = pair.golden != nullptr;
   const LogicalTensor& tensor = is_golden ? *pair.golden : *pair.target;
-  std::string reason =
-      pair.reason.empty()
-          ? fmt::format("only in run {}",
-                        is_golden ? context.golden_run : context.target_run)
-          : fmt::format("in run {}: {}",
-                        is_golden ? context.golden_run : context.target_run,
-                        pair.reason);
+  const std::string_view run =
+      is_golden ? context.golden_run : context.target_run;
+  if (tensor.seen_in != nullptr) {
+    Decide(v1::SKIPPED, fmt::format("in run {}: {}", run, *tensor.seen_in),
+           row);
+    return;
+  }
+  std::string reason = pair.reason.empty()
+                           ? fmt::format("only in run {}", run)
+                           : fmt::format("in run {}: {}", run, pair.reason);
   v1::ComparisonRow problem;
   if (!IsWhole(tensor, is_golden ? "golden" : "target", problem)) {
     Decide(v1::UNMATCHED, reason + "; " + problem.reason(), row);
@@ -322,16 +350,11 @@ Judgment JudgeUnmeasured(const TensorPair& pair, const PairPlan& plan,
     case Way::kShardsAmiss:
       if (IsWhole(target, "target", row)) IsWhole(golden, "golden", row);
       break;
+    case Way::kViewUnfit:
+      SkipUnfit(pair, row);
+      break;
     case Way::kValues:
-      if (golden.kind == target.kind && golden.hash == target.hash) {
-        row.set_bitwise_equal(true);
-        Decide(v1::PASS, "", row);
-      } else {
-        Decide(v1::FAIL,
-               fmt::format("the values differ: target {}, golden {}",
-                           ValueText(target), ValueText(golden)),
-               row);
-      }
+      JudgeValues(target, golden, row);
       break;
     case Way::kStatistics:
       JudgeByStatistics(pair, plan, context.policy, row, out);
@@ -459,6 +482,22 @@ void AddRemarks(const TensorPair& pair, v1::ComparisonRow& row) {
     if (!row.reason().empty()) reason += "; " + row.reason();
     row.set_reason(std::move(reason));
   }
+}
+
+void AddViews(const TensorPair& pair, v1::ComparisonRow& row) {
+  std::string reason = row.reason();
+  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+    // The reason for a view that does not fit has its text.
+    if (tensor == nullptr || tensor->view == nullptr ||
+        !ViewProblem(*tensor).empty()) {
+      continue;
+    }
+    if (!reason.empty()) reason += "; ";
+    reason +=
+        fmt::format("{} view {}", tensor == pair.golden ? "golden" : "target",
+                    tensor->view->text);
+  }
+  row.set_reason(std::move(reason));
 }
 
 void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row) {

@@ -84,4 +84,8 @@ void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
 // Adds remarks on how shards were combined to a row that passes.
 void AddRemarks(const TensorPair& pair, v1::ComparisonRow& row);
 
+// Adds the views through which the sides of a pair were compared to the reason
+// of the row.
+void AddViews(const TensorPair& pair, v1::ComparisonRow& row);
+
 }  // namespace msitd::compare

@@ -8,11 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/compare/judge/basis.h"
 #include "daemon/compare/judge/closing_value.h"
 #include "daemon/compare/judge/drift_bounds.h"
 #include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/summary_bounds.h"
 #include "daemon/compare/shard/sample_places.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/sample.h"
@@ -38,6 +40,7 @@ bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
 // True if bytes or a sample are stored for the tensor, or for each of its
 // shards.
 bool HasBytesOrSamples(const LogicalTensor& tensor) {
+  if (IsRearranged(tensor)) return tensor.has_bytes;
   if (tensor.assembly != nullptr && tensor.assembly->lean.has_value()) {
     return tensor.has_bytes || tensor.assembly->lean->have_bytes_or_samples;
   }
@@ -52,6 +55,7 @@ bool HasBytesOrSamples(const LogicalTensor& tensor) {
 // True if the stored data contains the sample of the tensor, all shards of
 // which must be present.
 bool HasSample(const LogicalTensor& tensor) {
+  if (IsRearranged(tensor)) return tensor.has_bytes;
   if (tensor.has_bytes || tensor.assembly == nullptr) {
     return tensor.has_bytes || tensor.has_sample;
   }
@@ -78,6 +82,9 @@ Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   const LogicalTensor& golden = *pair.golden;
   const LogicalTensor& target = *pair.target;
   if (!HasAllShards(target) || !HasAllShards(golden)) return Way::kShardsAmiss;
+  if (!ViewProblem(target).empty() || !ViewProblem(golden).empty()) {
+    return Way::kViewUnfit;
+  }
   const bool are_of_tensors =
       IsOfTensor(golden.kind) && IsOfTensor(target.kind);
   if (!are_of_tensors &&
@@ -147,6 +154,19 @@ bool IsProven(const TensorPair& pair, const Verification& verification) {
           verification.predicate->CannotHold(EasedByDrift(*least)));
 }
 
+// Returns the type that limits the precision of a tensor: for values that are
+// computed in a view, the coarsest one of its terms.
+DType PrecisionOf(const LogicalTensor& tensor) {
+  DType out = tensor.dtype;
+  if (!IsRearranged(tensor) || !tensor.view->plan.is_computed()) {
+    return out;
+  }
+  for (const DType term : tensor.view->plan.term_dtypes) {
+    out = Coarser(out, term);
+  }
+  return out;
+}
+
 }  // namespace
 
 PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
@@ -155,8 +175,9 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   out.way = WayWithoutPolicy(pair, policy_.shape_rule());
   if (out.way != Way::kEqualHashes && out.way != Way::kBytes) return out;
   const LogicalTensor& golden = *pair.golden;
-  out.verification = policy_.VerificationFor(
-      golden.key, pair.target->dtype, golden.dtype, basis.basis, FormOf(pair));
+  out.verification =
+      policy_.VerificationFor(golden.key, PrecisionOf(*pair.target),
+                              PrecisionOf(golden), basis.basis, FormOf(pair));
   compute::ElementRequest& request = out.verification.request;
   request.row_elements = golden.shape.empty() ? 1 : golden.shape.back();
   const uint64_t count = ElementCount(golden.shape);

@@ -22,6 +22,7 @@ struct PairPlan {
     kLater,        // More tensors of the group may arrive.
     kAlone,        // Only one run has the tensor.
     kShardsAmiss,  // The shards of a side do not form one tensor.
+    kViewUnfit,    // The view of a side does not fit.
     kValues,       // Texts, or records of different kinds.
     kStatistics,   // At least one side is statistics.
     kShapes,       // The shapes differ.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/numeric/int128.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/base/dtype.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/tensor_statistics.h"
@@ -70,7 +71,8 @@ ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
   ComparedTensorPtr out = std::move(reused);
   if (out == nullptr) out = std::make_unique<v1::ComparedTensor>();
   out->Clear();
-  out->set_name(FormatTensorName(run, tensor.key));
+  out->set_name(FormatTensorName(run, RecordedKey(tensor)));
+  if (tensor.view != nullptr) out->set_view(tensor.view->text);
   out->set_dtype(static_cast<v1::DType>(tensor.dtype));
   for (const int64_t dim : tensor.shape) out->add_shape(dim);
   out->set_kind(static_cast<v1::RecordKind>(tensor.kind));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/compare/match/group_matcher.h"
+#include "daemon/compare/match/mapping_views.h"
 #include "daemon/compare/match/side_loader.h"
 #include "daemon/compare/match/target_names.h"
 #include "protos/base/check.h"
@@ -66,12 +67,24 @@ absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
   group.token = key.token;
   group.rank = key.rank;
   MSITD_ASSIGN_OR_RETURN(
-      const bool golden_fits,
+      const bool golden_loads,
       LoadSide(/*is_target=*/false, key, stop, takes_golden, group));
   group.target.reserve(group.golden.size());
   MSITD_ASSIGN_OR_RETURN(
-      const bool target_fits,
+      const bool target_loads,
       LoadSide(/*is_target=*/true, key, stop, takes_target, group));
+  const bool has_mapped_views = golden_loads && target_loads &&
+                                matching_.is_mapped() &&
+                                matching_.mapping()->has_views();
+  const bool mapped_fits =
+      !has_mapped_views ||
+      ApplyMappingViews(*matching_.mapping(), kGroupTensorsMax, group.golden,
+                        group.target);
+  const bool golden_fits = golden_loads && matching_.golden_views().Apply(
+                                               kGroupTensorsMax, group.golden);
+  const bool target_fits =
+      target_loads && mapped_fits &&
+      matching_.target_views().Apply(kGroupTensorsMax, group.target);
   if (!golden_fits || !target_fits) {
     group.too_large_run = (golden_fits ? target_ : golden_)->name();
     group.golden.clear();
@@ -136,7 +149,9 @@ absl::StatusOr<std::optional<GroupWindows>> GroupMatcher::Split(
     const GroupKey& group, storage::StopCheck stop) const {
   if (!matching_.pairs_by_names_alone() ||
       matching_.golden_layouts().has_fit() ||
-      matching_.target_layouts().has_fit()) {
+      matching_.target_layouts().has_fit() ||
+      matching_.golden_views().need_whole_group() ||
+      matching_.target_views().need_whole_group()) {
     return std::nullopt;
   }
   GroupSplitter splitter;

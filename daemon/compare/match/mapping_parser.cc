@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "daemon/compare/view/view_parser.h"
 #include "msitd/v1/mapping.pb.h"
 #include "protos/base/limits.h"
 #include "protos/base/mapping_limits.h"
@@ -74,6 +75,14 @@ absl::StatusOr<MappedTensor> ToTensor(const v1::TensorReference& reference) {
   return out;
 }
 
+absl::StatusOr<std::string> ToView(const std::string& text,
+                                   std::string_view field) {
+  if (text.empty()) return text;
+  const auto steps = ParseView(text);
+  if (!steps.ok()) return Annotate(steps.status(), field);
+  return text;
+}
+
 absl::StatusOr<MappedPair> ToPair(std::string_view line) {
   if (!IsValidUtf8(line)) return Invalid("is not UTF-8");
   v1::MappingLine message;
@@ -100,6 +109,10 @@ absl::StatusOr<MappedPair> ToPair(std::string_view line) {
     if (!golden.ok()) return Annotate(golden.status(), "golden");
     out.golden = *std::move(golden);
   }
+  MSITD_ASSIGN_OR_RETURN(out.target_view,
+                         ToView(message.target_view(), "target_view"));
+  MSITD_ASSIGN_OR_RETURN(out.golden_view,
+                         ToView(message.golden_view(), "golden_view"));
   if (message.reason().size() > kMappingReasonBytesMax) {
     return Invalid("reason: {} bytes, at most {}", message.reason().size(),
                    kMappingReasonBytesMax);

@@ -78,6 +78,12 @@ absl::StatusOr<MatchRules> MatchRules::Create(const v1::Matching& spec) {
   MSITD_ASSIGN_OR_RETURN(
       out.target_layouts_,
       LayoutRules::Create(spec.target_layouts(), "matching.target_layouts"));
+  MSITD_ASSIGN_OR_RETURN(
+      out.golden_views_,
+      ViewRules::Create(spec.golden_views(), "matching.golden_views"));
+  MSITD_ASSIGN_OR_RETURN(
+      out.target_views_,
+      ViewRules::Create(spec.target_views(), "matching.target_views"));
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/tensor_mapping.h"
 #include "daemon/compare/shard/layout.h"
+#include "daemon/compare/view/view_rules.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/tensor_key.h"
 
@@ -67,7 +68,7 @@ class MatchRules {
 
   bool renames() const {
     return !rewrites_.empty() || !target_by_golden_.empty() || ignore_case_ ||
-           fuzzy_ || is_mapped_;
+           fuzzy_ || is_mapped_ || target_views_.need_whole_group();
   }
   // Returns whether tensors are paired only by their own names, so that a pair
   // does not depend on other tensors.
@@ -114,6 +115,9 @@ class MatchRules {
   // numbers.
   const LayoutRules& golden_layouts() const { return golden_layouts_; }
   const LayoutRules& target_layouts() const { return target_layouts_; }
+  // Views of the tensors of each run.
+  const ViewRules& golden_views() const { return golden_views_; }
+  const ViewRules& target_views() const { return target_views_; }
   // Recorded placements are ignored.
   bool ignore_placements() const { return ignore_placements_; }
 
@@ -140,6 +144,8 @@ class MatchRules {
   std::map<int32_t, int32_t> golden_by_target_rank_;
   LayoutRules golden_layouts_;
   LayoutRules target_layouts_;
+  ViewRules golden_views_;
+  ViewRules target_views_;
   bool ignore_placements_ = false;
   bool is_mapped_ = false;
   bool pairs_others_ = false;

@@ -108,11 +108,26 @@ class GoldenNames {
         const LogicalTensor& golden = sides.golden[i];
         if (HasAllShards(golden) != is_sound) continue;
         if (calls != nullptr && !IsOfBackwardCall(golden.key.io)) continue;
+        if (golden.mapped_pair.has_value()) {
+          by_pair_.emplace(NameOfPair(PairName(golden.key.op, golden.key),
+                                      *golden.mapped_pair),
+                           i);
+          continue;
+        }
         const TensorKey key =
             calls == nullptr ? golden.key : calls->PlaceOf(golden);
         by_name_[PairName(key.op, key)].push_back(i);
       }
     }
+  }
+
+  // Returns the golden tensor of this name that is seen as pair `number` of the
+  // mapping states, or nothing.
+  std::optional<size_t> FindViewed(const std::string& name,
+                                   size_t number) const {
+    const auto found = by_pair_.find(NameOfPair(name, number));
+    return found == by_pair_.end() ? std::nullopt
+                                   : std::optional(found->second);
   }
 
   // Returns the golden tensor of this name that belongs to a target tensor, or
@@ -137,6 +152,10 @@ class GoldenNames {
   }
 
  private:
+  static std::string NameOfPair(const std::string& name, size_t number) {
+    return fmt::format("{}{}{}", name, '\0', number);
+  }
+
   bool Fits(size_t golden, const LogicalTensor& target) const {
     const LogicalTensor& other = sides_.golden[golden];
     return !sides_.with_device || other.assembly != nullptr ||
@@ -145,6 +164,8 @@ class GoldenNames {
 
   const PairingSides& sides_;
   std::unordered_map<std::string, std::vector<size_t>> by_name_;
+  // Golden tensors with the view of a pair, by their name and that pair.
+  std::unordered_map<std::string, size_t> by_pair_;
   // How often a target tensor of a name was looked up successfully.
   std::unordered_map<std::string, size_t> found_;
 };
@@ -203,7 +224,10 @@ class MappingPairing final : public Pairing {
       for (size_t i = 0; i < sides.target.size(); ++i) {
         const LogicalTensor& target = sides.target[i];
         if (partners.IsTaken(i) || HasAllShards(target) != is_sound) continue;
-        const std::optional<size_t> number = mapping_.Find(target.key);
+        const std::optional<size_t> number =
+            target.mapped_pair.has_value()
+                ? std::optional<size_t>(*target.mapped_pair)
+                : mapping_.Find(target.key);
         if (!number.has_value()) {
           if (!pairs_others_) partners.LeaveTarget(i, {kNotMapped});
           continue;
@@ -216,8 +240,11 @@ class MappingPairing final : public Pairing {
         // A call number in the mapping is the number of the call itself.
         const bool is_ordered = backward_order_ && !line.call.has_value() &&
                                 ordered_names->Has(line.op, target);
+        const bool is_viewed = !mapping_.pair(*number).golden_view.empty();
         const auto golden =
-            is_ordered
+            is_viewed ? names.FindViewed(
+                            mapping_.GoldenName(*number, target.key), *number)
+            : is_ordered
                 ? ordered_names->Find(mapping_, *number, target)
                 : names.Find(mapping_.GoldenName(*number, target.key), target);
         if (golden.has_value()) {

@@ -46,9 +46,15 @@ absl::Status TensorMapping::AddTarget(const MappedPair& pair) {
   const auto [found, is_new] =
       by_target_.emplace(NameOf(pair.target), pairs_.size());
   if (!is_new) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "line {} has the same target",
-                      pairs_[found->second].line);
+    const MappedPair& first = pairs_[found->second];
+    if (!first.has_view() || !pair.has_view()) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "line {} has the same target{}", first.line,
+                        first.has_view() || pair.has_view()
+                            ? "; both lines need a view"
+                            : "");
+    }
+    same_target_[found->second].push_back(pairs_.size());
   }
   forms_[FormOf(pair.target)] = true;
   return absl::OkStatus();
@@ -73,6 +79,10 @@ absl::Status TensorMapping::Add(MappedPair pair) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "target and golden need both io and index, or neither");
   }
+  if (pair.has_view() && (is_alone || pair.target.is_whole_op())) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "a view needs target and golden with io and index");
+  }
   if (pairs_.size() == kMappingPairsMax) {
     return MakeStatus(absl::StatusCode::kInvalidArgument, "more than {} pairs",
                       kMappingPairsMax);
@@ -83,8 +93,18 @@ absl::Status TensorMapping::Add(MappedPair pair) {
   }
   if (!pair.target.op.empty()) MSITD_RETURN_IF_ERROR(AddTarget(pair));
   if (!pair.golden.op.empty()) MSITD_RETURN_IF_ERROR(AddGolden(pair));
+  has_views_ = has_views_ || pair.has_view();
   pairs_.push_back(std::move(pair));
   return absl::OkStatus();
+}
+
+std::vector<size_t> TensorMapping::WithSameTarget(size_t number) const {
+  std::vector<size_t> out = {number};
+  const auto found = same_target_.find(number);
+  if (found != same_target_.end()) {
+    out.insert(out.end(), found->second.begin(), found->second.end());
+  }
+  return out;
 }
 
 std::optional<size_t> TensorMapping::Find(

@@ -33,6 +33,11 @@ struct MappedPair {
   MappedTensor golden;
   std::string reason;
   int line = 0;  // Line of the attachment, from 1.
+  // Valid texts of views; empty for none.
+  std::string target_view = {};
+  std::string golden_view = {};
+
+  bool has_view() const { return !target_view.empty() || !golden_view.empty(); }
 
   bool is_alone() const { return target.op.empty() || golden.op.empty(); }
 };
@@ -48,18 +53,25 @@ class TensorMapping {
   // Errors, with the line of the earlier pair if there is one: INVALID_ARGUMENT
   // in these cases:
   // - One side is a whole op and the other is not.
-  // - An earlier pair has the same target.
+  // - An earlier pair has the same target, and one of the two has no view or no
+  //   counterpart.
+  // - It has a view, but no golden tensor, or it is for whole ops.
   // - An earlier pair has the same golden tensor, and one of the two states
   //   that it has no counterpart.
   // - There are already kMappingPairsMax pairs.
   absl::Status Add(MappedPair pair);
 
+  bool has_views() const { return has_views_; }
   size_t pair_count() const { return pairs_.size(); }
   const MappedPair& pair(size_t number) const { return pairs_[number]; }
 
   // Returns the number of the pair that applies to a target tensor, or nothing.
   // The most specific pair applies.
   std::optional<size_t> Find(const TensorKey& target) const;
+
+  // Returns the numbers of the pairs that have the same target as pair
+  // `number`, which Find returned, in the order of their lines.
+  std::vector<size_t> WithSameTarget(size_t number) const;
 
   // Returns the PairName of the golden tensor that belongs to a target tensor.
   // `number` is the pair that applies to the target tensor, and must have both
@@ -86,6 +98,9 @@ class TensorMapping {
       const TensorKey& key) const;
 
   std::vector<MappedPair> pairs_;
+  bool has_views_ = false;
+  // Further pairs with a target, by the number of its first pair.
+  std::unordered_map<size_t, std::vector<size_t>> same_target_;
   std::unordered_map<std::string, size_t> by_target_;
   // The first pair with this golden tensor.
   std::unordered_map<std::string, size_t> by_golden_;

@@ -14,8 +14,9 @@ namespace msitd::compare {
 struct PairMeasurement {
   compute::PairMetrics metrics;
   compute::ElementMetrics elements;
-  // The summary of a side that is a sum, because the index has none, or that is
-  // a sample. The latter covers only the sampled elements.
+  // The summary of a side that the index does not have: of a sum, of a view
+  // that does not keep all elements, or of a sample. The latter covers only the
+  // sampled elements.
   std::optional<Summary> target_summary;
   std::optional<Summary> golden_summary;
   // Metrics of the positions that are not masked. Present if the request has

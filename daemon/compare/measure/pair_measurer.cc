@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
 #include "protos/base/sample.h"
@@ -25,9 +26,16 @@ static_assert(2 * (kPartBytes + 2 * kChunkAlignment) <=
               storage::kBatchBytesMax);
 static_assert(PairMeasurer::kWindowBytesMax >= 2 * kPartBytes);
 
+// Returns the size of the tensors that are read.
+uint64_t ReadBytesOf(const LogicalTensor& tensor) {
+  uint64_t out = 0;
+  for (const LogicalTensor& leaf : LeavesOf(tensor)) out += leaf.tensor_bytes;
+  return out;
+}
+
 uint64_t BytesOf(const PairTask& task) {
-  const uint64_t target = task.pair->target->tensor_bytes;
-  const uint64_t golden = task.pair->golden->tensor_bytes;
+  const uint64_t target = ReadBytesOf(*task.pair->target);
+  const uint64_t golden = ReadBytesOf(*task.pair->golden);
   if (!task.is_sampled) return target + golden;
   return std::min(target, kSampleBytesMax) + std::min(golden, kSampleBytesMax);
 }
@@ -36,15 +44,17 @@ uint64_t BytesOf(const PairTask& task) {
 // be read ahead.
 bool AddParts(const LogicalTensor& tensor,
               std::vector<storage::PartInfo>& out) {
-  if (tensor.assembly != nullptr && tensor.assembly->lean.has_value()) {
-    return false;
-  }
   uint64_t bytes = 0;
-  for (const storage::TensorInfo& shard : ShardsOf(tensor)) {
-    if (shard.parts.size() != 1 || !shard.has_bytes) return false;
-    bytes += shard.tensor_bytes;
-    if (bytes > kPartBytes) return false;
-    out.push_back(shard.parts.front());
+  for (const LogicalTensor& leaf : LeavesOf(tensor)) {
+    if (leaf.assembly != nullptr && leaf.assembly->lean.has_value()) {
+      return false;
+    }
+    for (const storage::TensorInfo& shard : ShardsOf(leaf)) {
+      if (shard.parts.size() != 1 || !shard.has_bytes) return false;
+      bytes += shard.tensor_bytes;
+      if (bytes > kPartBytes) return false;
+      out.push_back(shard.parts.front());
+    }
   }
   return true;
 }
@@ -53,7 +63,7 @@ bool AddParts(const LogicalTensor& tensor,
 // if they are unknown or too many to be read ahead.
 bool AddSamples(const LogicalTensor& tensor,
                 std::vector<storage::SamplePart>& out) {
-  if (tensor.assembly != nullptr) return false;
+  if (tensor.assembly != nullptr || IsRearranged(tensor)) return false;
   const storage::TensorInfo& stored = ShardsOf(tensor).front();
   if (stored.parts.size() > kSampledPartsMax || !HasAllParts(stored)) {
     return false;

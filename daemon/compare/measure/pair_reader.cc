@@ -96,10 +96,10 @@ absl::StatusOr<PairMeasurement> PairReader::Measure(
     elements -= step;
   }
   PairMeasurement out = passes.Finish();
-  if (target.grid.is_sum || target.is_sampled) {
+  if (target.has_summary()) {
     out.target_summary = targets->summary();
   }
-  if (golden.grid.is_sum || golden.is_sampled) {
+  if (golden.has_summary()) {
     out.golden_summary = goldens->summary();
   }
   return out;

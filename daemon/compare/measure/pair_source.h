@@ -22,7 +22,8 @@ absl::StatusOr<TensorSource> StoredSource(const LogicalTensor& tensor,
                                           storage::RunReader& run,
                                           WorkObserver& observer);
 
-// Returns the source for a tensor whose parts are read ahead.
+// Returns the source for a tensor whose parts are read ahead: those of its
+// leaves, one after the other.
 TensorSource SourceAhead(const LogicalTensor& tensor, std::string_view side,
                          storage::RunReader& run, const PartsAhead& ahead);
 

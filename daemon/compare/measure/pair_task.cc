@@ -2,6 +2,7 @@
 #include "daemon/compare/measure/pair_task.h"
 
 #include "daemon/compare/measure/pair_source.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -21,7 +22,10 @@ absl::StatusOr<PairMeasurement> MeasurePair(
     from_golden.ahead = ahead.golden;
     return reader.Measure(from_target, from_golden, task.request, observer);
   }
-  if (targets.assembly == nullptr && goldens.assembly == nullptr) {
+  const auto is_recorded = [](const LogicalTensor& tensor) {
+    return tensor.assembly == nullptr && !IsRearranged(tensor);
+  };
+  if (is_recorded(targets) && is_recorded(goldens)) {
     return PairReader::MeasureAhead(targets, goldens, ahead, task.request,
                                     observer);
   }

@@ -15,6 +15,7 @@
 #include "daemon/compare/measure/grid_reader.h"
 #include "daemon/compare/measure/joined_sample.h"
 #include "daemon/compare/measure/shard_reader.h"
+#include "daemon/compare/measure/view_stream.h"
 #include "protos/base/check.h"
 #include "protos/base/sample.h"
 #include "protos/compute/digest.h"
@@ -31,6 +32,7 @@ namespace {
 //   term, in pieces as large as a part.
 // - The terms of a sum are read piece by piece and added.
 // - A sample is small and is returned as a single piece.
+// - A view copies its pieces from the streams and parts of its leaves.
 //
 // Each stream has at most one piece, the part that is being read and the
 // windows of its shards in memory. Memory therefore does not grow with the
@@ -348,6 +350,7 @@ std::string LabelOf(const TensorSource& source,
 absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
     const TensorSource& source, WorkObserver& observer,
     StreamBuffers& buffers) {
+  if (source.view != nullptr) return OpenViewStream(source, observer, buffers);
   const std::vector<storage::TensorInfo>& shards = source.shards;
   const ShardGrid& grid = source.grid;
   const size_t per_term = grid.shards_per_term();

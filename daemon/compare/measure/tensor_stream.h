@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/measure/shard_reader.h"
 #include "daemon/compare/shard/shard_grid.h"
+#include "daemon/compare/view/view_plan.h"
 #include "daemon/compare/work_observer.h"
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/dtype.h"
@@ -45,6 +46,17 @@ struct TensorSource {
   // Data that is read ahead: one part for each shard, in the order of the
   // shards, or the samples of all parts of a single shard.
   PartsAhead ahead = {};
+  // If not null, the stream has the elements of this view of `leaves`, and
+  // `grid`, `shards` and `ahead` are unset. The plan must outlive the stream.
+  const ViewPlan* view = nullptr;
+  std::vector<TensorSource> leaves = {};
+  // The stream computes the summary, because the index does not have it.
+  bool is_summarized = false;
+
+  // Returns whether TensorStream::summary is available.
+  bool has_summary() const {
+    return grid.is_sum || is_sampled || is_summarized;
+  }
 };
 
 // Memory of one side, which is reused for each tensor. It has at most three
@@ -89,8 +101,7 @@ class TensorStream {
   uint64_t rest_count() const { return rest_.size() / ElementBytes(dtype_); }
   std::span<const std::byte> Take(uint64_t elements);
 
-  // The summary of all elements so far, for a sum or a sample. Empty for other
-  // tensors.
+  // The summary of all elements so far. Empty unless TensorSource::has_summary.
   const Summary& summary() const { return summary_; }
 
  protected:

@@ -455,6 +455,8 @@ bool OriginFinder::HasPartsByName(std::string_view op) const {
 bool OriginFinder::IsNewWeight(int32_t event) {
   if (tree_->event(event).role != Role::kWeight) return false;
   const TensorPair& pair = (*pairs_)[event];
+  // Without hashes, it is not known whether two weights are the same one.
+  if (!HasHash(*pair.golden) || !HasHash(*pair.target)) return true;
   return weights_returned_
       .emplace(HashText(pair.golden->hash), HashText(pair.target->hash))
       .second;

@@ -68,6 +68,7 @@ std::vector<int32_t> WrongCopies(const Assembly& assembly,
 }
 
 bool HasHash(const LogicalTensor& tensor) {
+  if (tensor.is_rearranged) return false;
   if (tensor.assembly == nullptr) return true;
   const Assembly& assembly = *tensor.assembly;
   return assembly.shards.size() == 1 && !assembly.lean.has_value() &&
@@ -75,7 +76,7 @@ bool HasHash(const LogicalTensor& tensor) {
 }
 
 bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b) {
-  if (a.dtype != b.dtype) return false;
+  if (a.dtype != b.dtype || a.is_rearranged || b.is_rearranged) return false;
   if (HasHash(a) && HasHash(b)) return a.hash == b.hash;
   if (HasHash(a) || HasHash(b)) return false;
   const Assembly& left = *a.assembly;
@@ -95,7 +96,7 @@ bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b) {
 
 std::optional<int32_t> RankOfElement(const LogicalTensor& tensor,
                                      uint64_t element) {
-  if (tensor.assembly == nullptr) return std::nullopt;
+  if (tensor.assembly == nullptr || tensor.is_rearranged) return std::nullopt;
   const Assembly& assembly = *tensor.assembly;
   const ShardGrid& grid = assembly.grid;
   if (assembly.problem != Assembly::Problem::kNone || grid.axes.empty() ||

@@ -110,6 +110,8 @@ struct Assembly {
   bool is_sum() const { return grid.is_sum; }
 };
 
+struct TensorView;  // daemon/compare/view/tensor_view.h
+
 // A tensor as a comparison uses it: a tensor of one rank, or a whole that is
 // assembled from shards. The key of a whole is that of its first shard. The
 // other fields describe the whole or, if the assembly has a problem, its first
@@ -120,6 +122,18 @@ struct LogicalTensor : storage::TensorInfo {
   // Whether `summary` is that of the whole. It is not for sums, whose summary
   // is not in an index, and for assemblies with a problem.
   bool knows_summary = true;
+  // The view of the tensor; null if it is compared as it was recorded. The key
+  // may then have another op, and the other fields describe what is seen.
+  std::shared_ptr<const TensorView> view = {};
+  // The elements are not those of the shards in their order, because of the
+  // view. The tensor then has no hash.
+  bool is_rearranged = false;
+  // The pair of the mapping that this copy of the tensor is for, if the mapping
+  // has several pairs or a view for the tensor.
+  std::optional<uint32_t> mapped_pair = {};
+  // Why the tensor needs no counterpart: what is compared in its place. Null if
+  // it needs one.
+  std::shared_ptr<const std::string> seen_in = {};
 
   // The number that represents its rank in a comparison; see
   // LayoutRules::GroupNumbersOf.

@@ -49,6 +49,19 @@ std::string LayoutText(const char* side, const v1::Layout& layout) {
   return out;
 }
 
+std::string ViewText(const char* side, const v1::View& view) {
+  std::string out = fmt::format("{} tensors of {}", side, view.op_pattern());
+  if (view.io() != v1::IO_UNSPECIFIED) {
+    out += fmt::format(" {}", IoName(static_cast<Io>(view.io())));
+  }
+  if (view.has_index()) out += fmt::format("/{}", view.index());
+  out += fmt::format(" are seen as {}", view.view());
+  if (!view.as_op().empty()) {
+    out += fmt::format(", under the name {}", view.as_op());
+  }
+  return out;
+}
+
 // Adds a line for each of `items`, and the number of those that are left out.
 template <typename Items, typename Text>
 void AddEach(const Items& items, const char* what, Text text,
@@ -114,6 +127,12 @@ std::vector<std::string> MatchingLines(const v1::Matching& matching) {
   AddEach(
       matching.target_layouts(), "target layouts",
       [](const auto& layout) { return LayoutText("target", layout); }, out);
+  AddEach(
+      matching.golden_views(), "golden views",
+      [](const auto& view) { return ViewText("golden", view); }, out);
+  AddEach(
+      matching.target_views(), "target views",
+      [](const auto& view) { return ViewText("target", view); }, out);
   if (matching.ignore_placements()) {
     out.emplace_back("recorded placements of shards are ignored");
   }

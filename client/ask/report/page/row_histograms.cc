@@ -67,11 +67,15 @@ void RowHistograms::Consider(const v1::ComparisonRow& row) {
   candidate.is_equal = row.bitwise_equal();
   const auto note = [&candidate](const char* side,
                                  const v1::ComparedTensor& tensor) {
-    if (tensor.ranks().empty()) return;
+    if (tensor.ranks().empty() && tensor.view().empty()) return;
     candidate.assembled +=
-        fmt::format("{}{}: assembled from shards of {} rank{}",
-                    candidate.assembled.empty() ? "" : "; ", side,
-                    tensor.ranks_size(), tensor.ranks_size() == 1 ? "" : "s");
+        fmt::format("{}{}: ", candidate.assembled.empty() ? "" : "; ", side);
+    candidate.assembled +=
+        tensor.ranks().empty()
+            ? fmt::format("seen through the view {}", tensor.view())
+            : fmt::format("assembled from shards of {} rank{}",
+                          tensor.ranks_size(),
+                          tensor.ranks_size() == 1 ? "" : "s");
   };
   note("golden", row.golden());
   note("target", row.target());

@@ -14,14 +14,14 @@ namespace msitd::ask {
 namespace {
 
 constexpr std::string_view kHeadings[] = {
-    "row",           "rank",        "token",         "op",
-    "call",          "io",          "index",         "verdict",
-    "reason",        "origin",      "golden_dtype",  "golden_shape",
-    "golden_min",    "golden_max",  "golden_mean",   "target_dtype",
-    "target_shape",  "target_min",  "target_max",    "target_mean",
-    "bitwise_equal", "predicate",   "amplification", "for_want_of_ranks",
-    "layout_hint",   "pairing",     "golden_kind",   "golden_value",
-    "target_kind",   "target_value"};
+    "row",           "rank",         "token",         "op",
+    "call",          "io",           "index",         "verdict",
+    "reason",        "origin",       "golden_dtype",  "golden_shape",
+    "golden_min",    "golden_max",   "golden_mean",   "target_dtype",
+    "target_shape",  "target_min",   "target_max",    "target_mean",
+    "bitwise_equal", "predicate",    "amplification", "for_want_of_ranks",
+    "layout_hint",   "pairing",      "golden_kind",   "golden_value",
+    "target_kind",   "target_value", "golden_view",   "target_view"};
 
 Cell OptionalReal(bool has, double value) {
   return has ? Cell(Real{value}) : Cell();
@@ -78,6 +78,8 @@ class MsitdSchema final : public TableSchema {
     cells.emplace_back(row.pairing());
     AddKind(row.has_golden(), row.golden(), cells);
     AddKind(row.has_target(), row.target(), cells);
+    cells.emplace_back(row.golden().view());
+    cells.emplace_back(row.target().view());
     for (const std::string& metric : metrics_) {
       const auto value = MetricOf(row, metric);
       cells.push_back(OptionalReal(value.has_value(), value.value_or(0)));

@@ -45,6 +45,7 @@ from msitd.query.comparison_types import (
     SilentRank,
     TensorMapping,
     Verdict,
+    View,
 )
 from msitd.query.comparisons import Comparisons, RowListing
 from msitd.query.connection import Caller, Settings, seconds_of
@@ -188,6 +189,7 @@ __all__ = [
     "Verdict",
     "Verification",
     "VerificationFinding",
+    "View",
     "connect",
     "connect_fleet",
     "select",

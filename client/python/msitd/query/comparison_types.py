@@ -92,6 +92,24 @@ class Layout:
     """Excludes tensors whose placement was recorded."""
 
 
+@mirrors("View")
+@dataclass(frozen=True)
+class View:
+    """What the tensors of some ops are seen as before they are compared."""
+
+    op_pattern: str
+    view: str
+    """Steps joined by `.`, such as `reshape(6,2,-1).permute(1,0,2)`."""
+    io: Io | Literal[""] = ""
+    """Side of the ops, such as `output`; empty: all sides."""
+    index: str | None = None
+    """Index of the argument; None: all arguments."""
+    as_op: str = ""
+    """If not empty, the op under which the view is compared, in addition to the
+    tensor.
+    """
+
+
 @mirrors("Matching.Rewrite")
 @dataclass(frozen=True)
 class Rewrite:
@@ -156,6 +174,8 @@ class Matching:
     ranks: Sequence[RankPair] = ()
     golden_layouts: Sequence[Layout] = ()
     target_layouts: Sequence[Layout] = ()
+    golden_views: Sequence[View] = ()
+    target_views: Sequence[View] = ()
     ignore_placements: bool = False
     mapping: TensorMapping | None = None
     """Takes precedence over the names of tensors."""
@@ -209,6 +229,10 @@ class ComparedTensor:
     """The text of a value or of statistics."""
     requires_grad: bool | None = None
     """Whether the tensor requires a gradient; None if unknown."""
+    view: str = ""
+    """The view that applies, such as `split(-1,32:8:8,0)`. All fields except `name`
+    then describe what the tensor is seen as.
+    """
 
 
 @mirrors("CustomMetric")

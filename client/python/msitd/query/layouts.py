@@ -63,7 +63,7 @@ _TABLES: dict[type[Any], str] = {
 
 # Objects that msitctl prints in another form.
 _OBJECTS: dict[type[Any], str] = {
-    ComparedTensor: f"dtype,shape,{_SUMMARY.format('')},ranks,layout,value,name",
+    ComparedTensor: f"dtype,shape,{_SUMMARY.format('')},ranks,layout,view,value,name",
     Summary: f"count,{_SUMMARY.format('')},+inf~=positive_infinity_count,"
     "-inf~=negative_infinity_count,zero_count~=zero_count",
     RankCoverage: "rank,seen=seen_count,filtered~=filtered_count,stored=stored_count,"

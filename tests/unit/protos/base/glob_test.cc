@@ -3,6 +3,8 @@
 
 #include <random>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -87,6 +89,37 @@ TEST(GlobMatchTest, AgreesWithTheDefinitionOnRandomInput) {
     ASSERT_EQ(GlobMatch(pattern, text), expected) << pattern << " " << text;
   }
   EXPECT_GT(matches, 1000);
+}
+
+TEST(GlobMatchTest, StarsAreWhatThePatternLeavesOpen) {
+  std::vector<std::string_view> stars;
+  EXPECT_TRUE(GlobMatch("*.qkv", "l.0.qkv", stars));
+  EXPECT_EQ(FillStars("*.q", stars), "l.0.q");
+  EXPECT_TRUE(GlobMatch("a.*.b.*.c", "a.1.b.2.c", stars));
+  EXPECT_EQ(FillStars("*-*", stars), "1-2");
+  EXPECT_TRUE(GlobMatch("plain", "plain", stars));
+  EXPECT_TRUE(stars.empty());
+  EXPECT_FALSE(GlobMatch("a*", "b", stars));
+  EXPECT_TRUE(stars.empty());
+}
+
+TEST(GlobMatchTest, StarsGiveBackTheText) {
+  std::mt19937 random(8);
+  const auto draw = [&random](std::string_view alphabet, size_t max) {
+    std::string out(random() % (max + 1), ' ');
+    for (char& c : out) c = alphabet[random() % alphabet.size()];
+    return out;
+  };
+  for (int i = 0; i < 20000; ++i) {
+    const std::string pattern = draw("ab*", 6);
+    const std::string text = draw("ab", 8);
+    std::vector<std::string_view> stars;
+    const bool expected = Reference(pattern, text);
+    ASSERT_EQ(GlobMatch(pattern, text, stars), expected);
+    if (expected) {
+      ASSERT_EQ(FillStars(pattern, stars), text) << pattern;
+    }
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "client/msitctl/compare/layout_hints.h"
 #include "client/msitctl/flag/layout_flags.h"
+#include "client/msitctl/flag/view_flags.h"
 #include "protos/status/status.h"
 
 namespace msitd::msitctl {
@@ -116,6 +117,23 @@ TEST(MatchingFlagsTest, LayoutsAreCutAtTheLastEqualsSign) {
                            "a=sum unless",
                            "a= unless placed"}) {
     EXPECT_FALSE(ParseLayout(text).ok()) << text;
+  }
+}
+
+TEST(MatchingFlagsTest, ViewsAreCutAtTheLastEqualsSign) {
+  const auto view =
+      ParseViewRule("a=*.qkv@output/0=split(-1,32:8:8,0) as *.q_proj");
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_EQ(view->op_pattern(), "a=*.qkv");
+  EXPECT_EQ(view->io(), v1::IO_OUTPUT);
+  EXPECT_EQ(view->index(), "0");
+  EXPECT_EQ(view->view(), "split(-1,32:8:8,0)");
+  EXPECT_EQ(view->as_op(), "*.q_proj");
+  EXPECT_EQ(ParseViewRule("*=flatten")->as_op(), "");
+  EXPECT_FALSE(ParseViewRule("*@input=flatten")->has_index());
+  for (const char* text : {"", "a", "=flatten", "a=", "@output=flatten",
+                           "a=flatten as ", "a= as b"}) {
+    EXPECT_FALSE(ParseViewRule(text).ok()) << text;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -117,6 +118,81 @@ class MappingRowsTest : public testing::EitherStoreTest {
 };
 
 MSITD_ON_BOTH_STORES(MappingRowsTest);
+
+// Returns a line that pairs output 0 of two ops through views.
+std::string Viewed(std::string_view target, std::string_view golden,
+                   std::string_view target_view,
+                   std::string_view golden_view = "") {
+  return fmt::format(R"({{"target":{{"op":"{}","io":"output","index":0}},)"
+                     R"("golden":{{"op":"{}","io":"output","index":0}},)"
+                     R"("target_view":"{}","golden_view":"{}"}})"
+                     "\n",
+                     target, golden, target_view, golden_view);
+}
+
+TEST_P(MappingRowsTest, PartsOfATargetArePairedWithSeveralGoldenTensors) {
+  golden_.Record(Floats("q", {1, 2}));
+  golden_.Record(Floats("k", {3, 4}));
+  golden_.Record(Floats("v", {5, 6}));
+  target_.Record(Floats("qkv", {1, 2, 3, 4.5F, 5, 6}));
+  Attach(Viewed("qkv", "q", "split(0,1:1:1,0)") +
+         Viewed("qkv", "k", "split(0,1:1:1,1)") +
+         Viewed("qkv", "v", "split(0,1:1:1,2)"));
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[0].op(), "q");
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[1].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[1].target().view(), "split(0,1:1:1,1)");
+  EXPECT_EQ(rows[2].verdict(), v1::PASS) << rows[2].reason();
+  EXPECT_EQ(comparison_.idle_rules_size(), 0);
+}
+
+TEST_P(MappingRowsTest, PartsOfAGoldenTensorArePairedWithSeveralTargets) {
+  golden_.Record(Floats("qkv", {1, 2, 3, 4}));
+  target_.Record(Floats("q", {1, 2}));
+  target_.Record(Floats("k", {3, 9}));
+  Attach(Viewed("q", "qkv", "", "slice(0,0:2)") +
+         Viewed("k", "qkv", "", "slice(0,2:4)"));
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  std::map<std::string, v1::Verdict> verdicts;
+  for (const v1::ComparisonRow& row : rows) {
+    verdicts[row.golden().view()] = row.verdict();
+  }
+  EXPECT_EQ(verdicts["slice(0,0:2)"], v1::PASS);
+  EXPECT_EQ(verdicts["slice(0,2:4)"], v1::FAIL);
+  EXPECT_EQ(verdicts[""], v1::SKIPPED);
+}
+
+TEST_P(MappingRowsTest, AViewMayReadFurtherTensors) {
+  golden_.Record(Floats("q", {1, 2}));
+  golden_.Record(Floats("k", {3, 4}));
+  target_.Record(Floats("qk", {1, 2, 3, 4}));
+  Attach(Viewed("qk", "q", "", "concat(0,k)"));
+  std::map<std::string, v1::ComparisonRow> by_view;
+  for (const v1::ComparisonRow& row : Rows()) {
+    by_view[row.golden().view() + row.op()] = row;
+  }
+  EXPECT_EQ(by_view["concat(0,k)q"].verdict(), v1::PASS)
+      << by_view["concat(0,k)q"].reason();
+  EXPECT_THAT(by_view["k"].reason(), HasSubstr("compared in q"));
+  EXPECT_EQ(by_view["k"].verdict(), v1::SKIPPED);
+}
+
+TEST_P(MappingRowsTest, InvalidViewsOfLinesAreRefused) {
+  const auto error = [this](const std::string& lines) {
+    Attach(lines);
+    return std::string(Message(Load().status()));
+  };
+  EXPECT_THAT(error(Viewed("a", "b", "twist(0)")),
+              HasSubstr("line 1: target_view: at 1 of"));
+  EXPECT_THAT(error(Viewed("a", "b", "flatten") + Line("a", "c")),
+              HasSubstr("line 2: line 1 has the same target; both lines"));
+  EXPECT_THAT(error(R"({"target":{"op":"a"},"golden":{"op":"b"},)"
+                    R"("golden_view":"flatten"})"),
+              HasSubstr("a view needs target and golden with io and index"));
+}
 
 TEST_P(MappingRowsTest, RowsHaveWhatTheMappingPairsAndWhy) {
   golden_.Record(Floats("conv", {1, 2}));

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/view/tensor_view.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
+#include "protos/base/shape.h"
+#include "protos/base/tensor_statistics.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+// Returns the name of a leaf for messages, such as `k_proj@output/0`.
+std::string NameText(const TensorKey& key, const LeafName& leaf) {
+  return fmt::format("{}@{}/{}", leaf.op.empty() ? key.op : leaf.op,
+                     IoName(leaf.io.value_or(key.io)),
+                     leaf.index.value_or(key.index));
+}
+
+// Returns statistics without those that depend on the order of the elements.
+std::string WithoutChecksums(const std::string& text) {
+  auto statistics = ParseTensorStatistics(text);
+  if (!statistics.has_value()) return text;
+  std::erase_if(*statistics, [](const TensorStatistic& one) {
+    return IsChecksum(one.name);
+  });
+  return PrintTensorStatistics(*statistics);
+}
+
+// Returns why the bytes of a leaf cannot be rearranged; empty if they can.
+std::string ProblemOf(const LogicalTensor& leaf) {
+  if (leaf.kind == RecordKind::kStatistics) {
+    return "statistics do not have the elements that the view needs";
+  }
+  if (leaf.kind != RecordKind::kTensor) {
+    return "the view reads a record that is not a tensor";
+  }
+  if (leaf.assembly != nullptr && leaf.assembly->awaits_fit) {
+    return "the layout `fit` cannot be combined with a view";
+  }
+  if (!HasAllShards(leaf)) return leaf.assembly->problem_text;
+  return "";
+}
+
+bool HasSize(const LogicalTensor& leaf) {
+  uint64_t bytes = ElementBytes(leaf.dtype);
+  for (const int64_t dim : leaf.shape) {
+    if (dim < 0 ||
+        __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
+      return false;
+    }
+  }
+  return bytes == leaf.tensor_bytes;
+}
+
+// Finds what prevents a view, and makes its plan otherwise.
+void Plan(std::span<const ViewStep> steps,
+          std::span<const LogicalTensor* const> others, TensorView& view) {
+  const std::vector<LeafName> names = LeafNamesOf(steps);
+  view.leaves.reserve(1 + names.size());
+  const LogicalTensor& first = view.leaves.front();
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (others[i] == nullptr) {
+      view.lacks_leaf = true;
+      view.problem = fmt::format("{} was not recorded or is not selected",
+                                 NameText(first.key, names[i]));
+      return;
+    }
+    view.leaves.push_back(*others[i]);
+  }
+  const bool is_statistics =
+      view.leaves.size() == 1 && first.kind == RecordKind::kStatistics;
+  std::vector<ViewLeaf> leaves;
+  for (const LogicalTensor& leaf : view.leaves) {
+    if (!is_statistics) view.problem = ProblemOf(leaf);
+    view.lacks_leaf = view.lacks_leaf || !HasAllShards(leaf);
+    if (view.problem.empty() && !is_statistics && !HasSize(leaf)) {
+      view.problem = "the recorded shape does not match the recorded size";
+    }
+    if (!view.problem.empty()) return;
+    leaves.push_back({leaf.shape, leaf.dtype});
+  }
+  auto plan = MakeViewPlan(steps, leaves);
+  if (!plan.ok()) {
+    view.problem = std::string(Message(plan.status()));
+    return;
+  }
+  if (ElementCount(plan->shape) == 0 && ElementCount(first.shape) != 0) {
+    view.problem = fmt::format("it selects no elements of [{}]",
+                               fmt::join(first.shape, ","));
+    return;
+  }
+  view.plan = *std::move(plan);
+  if (is_statistics && !view.plan.keeps_all()) {
+    view.problem = "statistics do not have the elements that the view needs";
+  }
+}
+
+// Sets the fields of a tensor that follow from its view.
+void Describe(const TensorView& view, LogicalTensor& out) {
+  out.shape = view.plan.shape;
+  out.dtype = view.plan.dtype;
+  if (view.plan.is_identity()) return;
+  out.is_rearranged = true;
+  out.hash = ContentHash();
+  out.has_sample = false;
+  out.parts.clear();
+  if (out.kind == RecordKind::kStatistics) {
+    out.value = WithoutChecksums(out.value);
+    return;
+  }
+  out.tensor_bytes = ElementCount(out.shape) * ElementBytes(out.dtype);
+  out.knows_summary = view.plan.keeps_all();
+  Summary summary;
+  for (const LogicalTensor& leaf : view.leaves) {
+    summary = Merge(summary, leaf.summary);
+    out.knows_summary = out.knows_summary && leaf.knows_summary;
+    out.has_bytes = out.has_bytes && leaf.has_bytes;
+    out.is_claimed = out.is_claimed || leaf.is_claimed;
+  }
+  out.summary = out.knows_summary ? summary : Summary();
+}
+
+}  // namespace
+
+LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
+                     std::span<const LogicalTensor* const> others) {
+  LogicalTensor out = tensor;
+  auto view = std::make_shared<TensorView>();
+  view->text = std::move(request.text);
+  view->rule = request.rule;
+  view->leaves.push_back(tensor);
+  Plan(request.steps, others, *view);
+  if (view->problem.empty()) Describe(*view, out);
+  out.view = std::move(view);
+  return out;
+}
+
+const std::string& ViewProblem(const LogicalTensor& tensor) {
+  static const std::string& none = *new std::string();
+  return tensor.view == nullptr ? none : tensor.view->problem;
+}
+
+bool IsRearranged(const LogicalTensor& tensor) { return tensor.is_rearranged; }
+
+std::span<const LogicalTensor> LeavesOf(const LogicalTensor& tensor) {
+  if (tensor.is_rearranged) return tensor.view->leaves;
+  return {&tensor, 1};
+}
+
+const TensorKey& RecordedKey(const LogicalTensor& tensor) {
+  return tensor.view == nullptr ? tensor.key : tensor.view->leaves.front().key;
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/shard/assembly.h"
+#include "daemon/compare/view/view_plan.h"
+#include "daemon/compare/view/view_step.h"
+
+// Views of tensors, which apply before the tensors are compared.
+//
+// Two runs often hold the same values in different shapes: [s,b,h] and [b,s,h],
+// or one fused projection and three separate ones. A view is a description that
+// turns one form into the other. It is applied to the tensors of a group before
+// they are paired, so that all later steps use the shape and the type of the
+// view. Its bytes are only rearranged while they are read
+// (daemon/compare/measure/view_stream.h); a viewed tensor of any size needs a
+// fixed amount of memory.
+//
+// The price is that a view has no hash, and no summary unless it keeps all
+// elements. Tensors that differ in shape only must therefore be read even if
+// their bytes are equal.
+namespace msitd::compare {
+
+// The view of a LogicalTensor.
+struct TensorView {
+  std::string text;  // See v1.ComparedTensor.view.
+  ViewPlan plan;     // Unset if there is a problem.
+  // The tensors that the view reads, with their layouts but without views. The
+  // first one is the tensor that it applies to.
+  std::vector<LogicalTensor> leaves;
+  // Why the tensor cannot be seen in this way. Empty if it can.
+  std::string problem;
+  // A tensor that the view reads was not recorded, or not all of its shards
+  // were. If the run grows, this may change.
+  bool lacks_leaf = false;
+  // Number of the rule of ViewRules that the view follows from.
+  std::optional<size_t> rule;
+};
+
+// How to see a tensor.
+struct ViewRequest {
+  std::string text;
+  std::span<const ViewStep> steps;
+  std::optional<size_t> rule = {};  // See TensorView::rule.
+};
+
+// Sees `tensor` as requested. `others` are the tensors of LeafNamesOf, null for
+// one that is missing. The shape, the type, the size and the summary of the
+// result are those of the view. If the view does not fit, they are those of the
+// tensor, and the view has a problem. No argument may have a view.
+LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
+                     std::span<const LogicalTensor* const> others);
+
+// Returns why the view of a tensor does not fit. Empty if it fits or there is
+// none.
+const std::string& ViewProblem(const LogicalTensor& tensor);
+
+// Returns whether the elements must be rearranged while they are read. They are
+// those of the tensor in their order if there is no view or it only changes the
+// shape.
+bool IsRearranged(const LogicalTensor& tensor);
+
+// Returns the tensors whose bytes are read: the leaves of a view that
+// rearranges, otherwise the tensor itself.
+std::span<const LogicalTensor> LeavesOf(const LogicalTensor& tensor);
+
+// Returns the key of the recorded tensor.
+const TensorKey& RecordedKey(const LogicalTensor& tensor);
+
+}  // namespace msitd::compare
