@@ -78,7 +78,8 @@ std::string NameOf(const trees::TreeEntry& entry) {
 // Returns the name of the tensor in its file; empty if the file has no name.
 std::string NameOf(const formats::ForeignTensor& tensor) {
   if (!tensor.name.empty() || tensor.io == Io::kUnspecified) return tensor.name;
-  return fmt::format("{} {}", IoName(tensor.io), tensor.index);
+  return fmt::format("{}{}{} {}", tensor.op, tensor.op.empty() ? "" : " ",
+                     IoName(tensor.io), tensor.index);
 }
 
 std::string ScopeOf(const ImportOptions& options) {
