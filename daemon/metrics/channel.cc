@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/metrics/channel.h"
 
+#include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -54,6 +56,8 @@ const BIO_METHOD* QuietSocket() {
 }
 
 }  // namespace
+
+void Channel::FreeSsl::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
 Channel::Channel(UniqueFd socket, const TlsContext* tls)
     : socket_(std::move(socket)), events_(POLLIN) {
@@ -111,8 +115,8 @@ Channel::Result Channel::Write(std::string_view bytes, size_t& count) {
 bool Channel::EndWriting() {
   events_ = POLLIN;
   if (is_closed_) return false;
-  // The notification is a few bytes; if they do not fit, the peer sees the end
-  // of the connection, and has the length of the answer.
+  // The notification has a few bytes. If they do not fit, the connection ends
+  // without it, and the answer has a length.
   if (ssl_ != nullptr) (void)SSL_shutdown(ssl_.get());
   ERR_clear_error();
   return ::shutdown(fd(), SHUT_WR) == 0;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <openssl/ssl.h>
-
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -51,14 +49,14 @@ class Channel {
 
  private:
   struct FreeSsl {
-    void operator()(SSL* ssl) const { SSL_free(ssl); }
+    void operator()(ssl_st* ssl) const;
   };
 
-  // Converts the result of an SSL function that transferred nothing.
+  // Converts the result of a function of OpenSSL that transferred nothing.
   Result Blocked(int result);
 
   UniqueFd socket_;
-  std::unique_ptr<SSL, FreeSsl> ssl_;  // Null for a plain connection.
+  std::unique_ptr<ssl_st, FreeSsl> ssl_;  // Null for a plain connection.
   bool is_closed_ = false;
   short events_;
 };

@@ -46,8 +46,8 @@ class MetricsServer {
   using Source = std::function<std::string()>;
 
   // Returns the token that a request must have as `Authorization: Bearer
-  // TOKEN`; nothing if requests need none. Empty refuses all requests. Called
-  // on the thread of the server.
+  // TOKEN`, or nothing if requests need none. Empty refuses all requests.
+  // Called on the thread of the server.
   using Token = std::function<std::optional<std::string>()>;
 
   struct Options {

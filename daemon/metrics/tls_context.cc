@@ -4,6 +4,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include "protos/status/status.h"
@@ -89,6 +90,10 @@ absl::Status RequireClients(const std::string& client_ca, SSL_CTX* context) {
 }
 
 }  // namespace
+
+TlsContext::~TlsContext() { SSL_CTX_free(context_); }
+
+ssl_st* TlsContext::NewConnection() const { return SSL_new(context_); }
 
 absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Create(
     const TlsContent& content) {

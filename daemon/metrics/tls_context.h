@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <openssl/ssl.h>
-
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+
+// Types of OpenSSL, whose headers only the sources include.
+struct ssl_st;
+struct ssl_ctx_st;
 
 namespace msitd::metrics {
 
@@ -25,18 +27,18 @@ class TlsContext {
   static absl::StatusOr<std::shared_ptr<const TlsContext>> Create(
       const TlsContent& content);
 
-  ~TlsContext() { SSL_CTX_free(context_); }
+  ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
   // Returns a new connection that keeps the context alive; null if there is no
   // memory.
-  SSL* NewConnection() const { return SSL_new(context_); }
+  ssl_st* NewConnection() const;
 
  private:
-  explicit TlsContext(SSL_CTX* context) : context_(context) {}
+  explicit TlsContext(ssl_ctx_st* context) : context_(context) {}
 
-  SSL_CTX* const context_;
+  ssl_ctx_st* const context_;
 };
 
 }  // namespace msitd::metrics

@@ -88,7 +88,7 @@ int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return transfer.outcome.ended.ok() ? 0 : 1;
 }
 
-// libcurl knows only the place that the distribution of its build uses. The
+// libcurl has only the place that the distribution of its build uses. The
 // places are searched for each request, which costs little, so that
 // certificates that are installed later are found without a restart.
 void SetAuthorities(CURL* curl, const S3Options& options) {

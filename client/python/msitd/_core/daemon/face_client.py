@@ -50,7 +50,7 @@ class FaceClient:
             self._daemon = PrivateDaemon(folder)
             self.endpoint = self._daemon.endpoint
             _logger.warning(
-                "one daemon of this process records until its end, without keeping "
+                "a daemon of this process records until its end, and does not keep "
                 "the run, because there is no other: %s",
                 why,
             )
