@@ -17,6 +17,14 @@ LOCAL = 3
 F32, F16, Q4_0, Q8_0, Q4_K, IQ1_S, I32, BF16 = 0, 1, 2, 8, 12, 19, 26, 30
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder without the files of the daemon."""
+    out = tmp_path / "files"
+    out.mkdir()
+    return out
+
+
 def gguf_text(text: str) -> bytes:
     return struct.pack("<Q", len(text.encode())) + text.encode()
 
@@ -61,7 +69,7 @@ def tensors_of(daemon: Daemon, run: str) -> dict[str, np.ndarray[Any, Any]]:
     return out
 
 
-def test_gguf_has_plain_and_quantized_tensors(daemon: Daemon, tmp_path: Path) -> None:
+def test_gguf_has_plain_and_quantized_tensors(daemon: Daemon, folder: Path) -> None:
     rng = np.random.default_rng(0)
     plain = rng.standard_normal((2, 3)).astype(np.float32)
     half = rng.standard_normal(5).astype(np.float16)
@@ -83,8 +91,8 @@ def test_gguf_has_plain_and_quantized_tensors(daemon: Daemon, tmp_path: Path) ->
         count=5,
         alignment=64,
     )
-    (tmp_path / "m.gguf").write_bytes(file)
-    told = daemon.ctl("run", "import", str(tmp_path / "m.gguf"), "--run", "r")
+    (folder / "m.gguf").write_bytes(file)
+    told = daemon.ctl("run", "import", str(folder / "m.gguf"), "--run", "r")
     assert "5 tensors" in told.stdout and "0 problems" in told.stdout
     found = tensors_of(daemon, "r")
     prefix = {op.removesuffix("plain") for op in found if op.endswith("plain")}.pop()
@@ -102,9 +110,7 @@ def test_gguf_has_plain_and_quantized_tensors(daemon: Daemon, tmp_path: Path) ->
         assert got.tobytes() == value.tobytes(), name
 
 
-def test_gguf_names_types_that_it_cannot_convert(
-    daemon: Daemon, tmp_path: Path
-) -> None:
+def test_gguf_names_types_that_it_cannot_convert(daemon: Daemon, folder: Path) -> None:
     file = gguf(
         [
             ("good", (2,), F32, bytes(8)),
@@ -113,9 +119,9 @@ def test_gguf_names_types_that_it_cannot_convert(
             ("odd", (1, 33), Q8_0, bytes(68)),
         ]
     )
-    (tmp_path / "m.gguf").write_bytes(file)
+    (folder / "m.gguf").write_bytes(file)
     told = daemon.ctl(
-        "run", "import", str(tmp_path / "m.gguf"), "--run", "r", expect=PARTIAL
+        "run", "import", str(folder / "m.gguf"), "--run", "r", expect=PARTIAL
     )
     assert "1 tensors" in told.stdout and "3 problems" in told.stdout
     assert "IQ1_S" in told.stderr and "number 77" in told.stderr
@@ -152,13 +158,13 @@ HEAD = b"GGUF" + struct.pack("<IQQ", 3, 1, 1)
     ],
 )  # fmt: skip
 def test_gguf_of_strangers_is_refused(
-    daemon: Daemon, tmp_path: Path, data: bytes, words: str
+    daemon: Daemon, folder: Path, data: bytes, words: str
 ) -> None:
-    (tmp_path / "m.gguf").write_bytes(data)
-    told = daemon.ctl("run", "import", str(tmp_path), "--run", "r", expect=None)
+    (folder / "m.gguf").write_bytes(data)
+    told = daemon.ctl("run", "import", str(folder), "--run", "r", expect=None)
     assert told.returncode in (LOCAL, PARTIAL), told
     whole = daemon.ctl(
-        "run", "import", str(tmp_path), "--run", "s", "--source", "files", expect=None
+        "run", "import", str(folder), "--run", "s", "--source", "files", expect=None
     )
     assert whole.returncode == PARTIAL, whole
     assert words in whole.stderr
@@ -195,13 +201,13 @@ def results(runners: dict[str, list[dict[str, np.ndarray[Any, Any]]]]) -> Any:
     }
 
 
-def test_outputs_of_polygraphy_have_their_names(daemon: Daemon, tmp_path: Path) -> None:
+def test_outputs_of_polygraphy_have_their_names(daemon: Daemon, folder: Path) -> None:
     rng = np.random.default_rng(1)
     logits = rng.standard_normal((2, 5)).astype(np.float32)
     ids = np.arange(3)
     value = results({"onnxrt-runner-N0-03/10/22": [{"logits": logits, "a/b:0": ids}]})
-    (tmp_path / "outputs.json").write_text(json.dumps(value, indent=4))
-    told = daemon.ctl("run", "import", str(tmp_path), "--run", "r")
+    (folder / "outputs.json").write_text(json.dumps(value, indent=4))
+    told = daemon.ctl("run", "import", str(folder), "--run", "r")
     assert "2 tensors" in told.stdout and "0 problems" in told.stdout
     found = tensors_of(daemon, "r")
     assert set(found) == {"outputs/logits", "outputs/a/b:0"}
@@ -209,17 +215,15 @@ def test_outputs_of_polygraphy_have_their_names(daemon: Daemon, tmp_path: Path) 
     assert found["outputs/a/b:0"].tolist() == [0, 1, 2]
 
 
-def test_runners_and_iterations_are_distinguished(
-    daemon: Daemon, tmp_path: Path
-) -> None:
+def test_runners_and_iterations_are_distinguished(daemon: Daemon, folder: Path) -> None:
     one = {"y": np.ones(2, np.float32)}
     two = {"y": np.zeros(2, np.float32)}
     value = results({"trt": [one, two], "onnx": [one, two]})
-    (tmp_path / "o.json").write_text(json.dumps(value))
+    (folder / "o.json").write_text(json.dumps(value))
     inputs = [{"x": array(np.ones(1))}, {"values": array(np.ones(2))}]
-    (tmp_path / "i.json").write_text(json.dumps(inputs))
-    (tmp_path / "single.json").write_text(json.dumps({"x": array(np.ones(3))}))
-    daemon.ctl("run", "import", str(tmp_path), "--run", "r")
+    (folder / "i.json").write_text(json.dumps(inputs))
+    (folder / "single.json").write_text(json.dumps({"x": array(np.ones(3))}))
+    daemon.ctl("run", "import", str(folder), "--run", "r")
     assert set(tensors_of(daemon, "r")) == {
         *(f"o/runner{r}/iteration{i}/y" for r in (0, 1) for i in (0, 1)),
         "i/iteration0/x",
@@ -228,7 +232,7 @@ def test_runners_and_iterations_are_distinguished(
     }
 
 
-def test_json_that_cannot_be_read_is_named(daemon: Daemon, tmp_path: Path) -> None:
+def test_json_that_cannot_be_read_is_named(daemon: Daemon, folder: Path) -> None:
     good = json.dumps({"x": array(np.ones(3))})
     bad = {
         "torch": json.dumps(
@@ -242,9 +246,9 @@ def test_json_that_cannot_be_read_is_named(daemon: Daemon, tmp_path: Path) -> No
         "other": '{"a": 1}',
     }
     for name, text in bad.items():
-        (tmp_path / f"{name}.json").write_text(text)
-    (tmp_path / "good.json").write_text(good)
-    told = daemon.ctl("run", "import", str(tmp_path), "--run", "r", expect=PARTIAL)
+        (folder / f"{name}.json").write_text(text)
+    (folder / "good.json").write_text(good)
+    told = daemon.ctl("run", "import", str(folder), "--run", "r", expect=PARTIAL)
     assert "1 tensors" in told.stdout and f"{len(bad)} problems" in told.stdout
     for name, words in {
         "torch": "tensor of torch",
@@ -259,17 +263,17 @@ def test_json_that_cannot_be_read_is_named(daemon: Daemon, tmp_path: Path) -> No
         assert len(lines) == 1 and words in lines[0], (name, told.stderr)
 
 
-def test_many_small_arrays(daemon: Daemon, tmp_path: Path) -> None:
+def test_many_small_arrays(daemon: Daemon, folder: Path) -> None:
     value = results({"r": [{f"y{i}": np.full(2, i) for i in range(5000)}]})
-    (tmp_path / "o.json").write_text(json.dumps(value))
-    told = daemon.ctl("run", "import", str(tmp_path), "--run", "r")
+    (folder / "o.json").write_text(json.dumps(value))
+    told = daemon.ctl("run", "import", str(folder), "--run", "r")
     assert "5000 tensors" in told.stdout and "0 problems" in told.stdout
 
 
-def test_hdf5_is_refused_with_its_conversion(daemon: Daemon, tmp_path: Path) -> None:
-    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
-    np.save(tmp_path / "b.npy", np.ones(2))
-    told = daemon.ctl("run", "import", str(tmp_path), "--run", "r", expect=PARTIAL)
+def test_hdf5_is_refused_with_its_conversion(daemon: Daemon, folder: Path) -> None:
+    (folder / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    np.save(folder / "b.npy", np.ones(2))
+    told = daemon.ctl("run", "import", str(folder), "--run", "r", expect=PARTIAL)
     assert "a.h5: it is HDF5" in told.stderr and "numpy.savez" in told.stderr
 
 
@@ -315,7 +319,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 OP = "t_debug_tree_SUMMARY%2FNet"
 
 
-def test_a_trace_of_transformers_has_statistics(daemon: Daemon, tmp_path: Path) -> None:
+def test_a_trace_of_transformers_has_statistics(daemon: Daemon, folder: Path) -> None:
     trace = module(
         "Net",
         {"kwargs": {"ids": traced(np.ones(3, np.int64)), "flag": "True"}},
@@ -324,8 +328,8 @@ def test_a_trace_of_transformers_has_statistics(daemon: Daemon, tmp_path: Path) 
         module("Net.b", {"args": [[traced(X), traced(X)], "None"]}, {"h": traced(X)}),
         module("Net.fc", {"args": [traced(X)]}, [traced(X), "None", traced(X)]),
     )
-    (tmp_path / "t_debug_tree_SUMMARY.json").write_text(json.dumps(trace, indent=2))
-    told = daemon.ctl("run", "import", str(tmp_path), "--run", "r")
+    (folder / "t_debug_tree_SUMMARY.json").write_text(json.dumps(trace, indent=2))
+    told = daemon.ctl("run", "import", str(folder), "--run", "r")
     assert "0 tensors" in told.stdout and "0 problems" in told.stdout
     found = places(daemon, "r", "--kind", "statistics")
     assert {place.replace(OP, "") for place in found} == {
@@ -343,12 +347,12 @@ def test_a_trace_of_transformers_has_statistics(daemon: Daemon, tmp_path: Path) 
     assert '"max": 6.0000e+00' in json.dumps(one).replace('\\"', '"')
 
 
-def test_a_trace_with_files_has_bytes(daemon: Daemon, tmp_path: Path) -> None:
-    save_safetensors(tmp_path / "Net.a_outputs.safetensors", X)
-    save_safetensors(tmp_path / "Net.b_outputs.safetensors", X + 1)
-    outside = tmp_path.parent / "outside.safetensors"
+def test_a_trace_with_files_has_bytes(daemon: Daemon, folder: Path) -> None:
+    save_safetensors(folder / "Net.a_outputs.safetensors", X)
+    save_safetensors(folder / "Net.b_outputs.safetensors", X + 1)
+    outside = folder.parent / "outside.safetensors"
     save_safetensors(outside, X)
-    (tmp_path / "link.safetensors").symlink_to(outside)
+    (folder / "link.safetensors").symlink_to(outside)
     trace = module(
         "Net",
         None,
@@ -361,7 +365,7 @@ def test_a_trace_with_files_has_bytes(daemon: Daemon, tmp_path: Path) -> None:
         module("Net.link", None, traced(X, "link.safetensors")),
         module("Net.gone", None, traced(X, "gone.safetensors")),
     )
-    file = tmp_path / "t_debug_tree_FULL_TENSORS.json"
+    file = folder / "t_debug_tree_FULL_TENSORS.json"
     file.write_text(json.dumps(trace))
     told = daemon.ctl("run", "import", str(file), "--run", "r", expect=PARTIAL)
     assert "2 tensors" in told.stdout and "3 problems" in told.stdout
@@ -375,7 +379,7 @@ def test_a_trace_with_files_has_bytes(daemon: Daemon, tmp_path: Path) -> None:
     assert len(places(daemon, "r", "--kind", "statistics")) == 1
 
 
-def test_traces_that_cannot_be_read_are_named(daemon: Daemon, tmp_path: Path) -> None:
+def test_traces_that_cannot_be_read_are_named(daemon: Daemon, folder: Path) -> None:
     good = json.dumps(module("Net", {"args": [traced(X)]}))
     bad = {
         "cut": good[:-3],
@@ -383,12 +387,12 @@ def test_traces_that_cannot_be_read_are_named(daemon: Daemon, tmp_path: Path) ->
         "deep": '{"module_path": "a", "children": [' * 2000,
     }
     for name, text in bad.items():
-        (tmp_path / f"{name}.json").write_text(text)
+        (folder / f"{name}.json").write_text(text)
     odd = traced(X)
     odd["shape"] = "torch.Size([2, -3])"
-    (tmp_path / "odd.json").write_text(json.dumps(module("Net", {"args": [odd]})))
-    (tmp_path / "good.json").write_text(good)
-    told = daemon.ctl("run", "import", str(tmp_path), "--run", "r", expect=PARTIAL)
+    (folder / "odd.json").write_text(json.dumps(module("Net", {"args": [odd]})))
+    (folder / "good.json").write_text(good)
+    told = daemon.ctl("run", "import", str(folder), "--run", "r", expect=PARTIAL)
     assert "4 problems" in told.stdout, told
     for words in ("truncated", "no path", "in one another", "torch.Size([2, -3])"):
         assert words in told.stderr
