@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "protos/base/glob.h"
@@ -15,8 +18,25 @@
 namespace msitd::access {
 namespace {
 
+// Returns the number of a group, or nothing if there is no such group.
+std::optional<gid_t> FindGroup(const std::string& name) {
+  constexpr size_t kBufferBytesMax = size_t{1} << 20;
+  struct group entry {};
+  struct group* found = nullptr;
+  // The buffer must hold the names of all members of the group.
+  std::vector<char> buffer(size_t{4} << 10);
+  while (::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(),
+                      &found) == ERANGE &&
+         buffer.size() < kBufferBytesMax) {
+    buffer.resize(buffer.size() * 4);
+  }
+  if (found == nullptr) return std::nullopt;
+  return found->gr_gid;
+}
+
+// `key` is the name of the option.
 absl::StatusOr<std::vector<gid_t>> FindGroups(
-    const std::vector<std::string>& names) {
+    std::string_view key, const std::vector<std::string>& names) {
   std::vector<gid_t> out;
   for (const std::string& name : names) {
     gid_t number = 0;
@@ -26,13 +46,12 @@ absl::StatusOr<std::vector<gid_t>> FindGroups(
       out.push_back(number);
       continue;
     }
-    // getgrnam is not thread-safe. It is called only at startup, on one thread.
-    const struct group* const found = ::getgrnam(name.c_str());
-    if (found == nullptr) {
+    const std::optional<gid_t> found = FindGroup(name);
+    if (!found.has_value()) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "there is no group '{}'", name);
+                        "{}: there is no group '{}'", key, name);
     }
-    out.push_back(found->gr_gid);
+    out.push_back(*found);
   }
   return out;
 }
@@ -58,9 +77,12 @@ absl::StatusOr<AccessPolicy> AccessPolicy::Create(
     const AccessOptions& options) {
   AccessPolicy out;
   out.options_ = options;
-  MSITD_ASSIGN_OR_RETURN(out.admins_, FindGroups(options.admin_groups));
-  MSITD_ASSIGN_OR_RETURN(out.writers_, FindGroups(options.writer_groups));
-  MSITD_ASSIGN_OR_RETURN(out.readers_, FindGroups(options.reader_groups));
+  MSITD_ASSIGN_OR_RETURN(out.admins_,
+                         FindGroups("admin_groups", options.admin_groups));
+  MSITD_ASSIGN_OR_RETURN(out.writers_,
+                         FindGroups("writer_groups", options.writer_groups));
+  MSITD_ASSIGN_OR_RETURN(out.readers_,
+                         FindGroups("reader_groups", options.reader_groups));
   return out;
 }
 

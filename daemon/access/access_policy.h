@@ -42,7 +42,8 @@ class AccessPolicy {
 
   // Resolves the group names.
   //
-  // Errors: INVALID_ARGUMENT if a group does not exist.
+  // Errors: INVALID_ARGUMENT if a group does not exist. The message starts with
+  // the name of the option.
   static absl::StatusOr<AccessPolicy> Create(const AccessOptions& options);
 
   // Returns the caller for a process on this machine. Root and the daemon's own

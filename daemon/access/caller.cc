@@ -35,17 +35,6 @@ std::optional<Role> ParseRole(std::string_view name) {
   return std::nullopt;
 }
 
-std::string ToText(const Caller& caller) {
-  return fmt::format("{} {}", RoleName(caller.role), caller.name);
-}
-
-Caller ParseCaller(std::string_view text) {
-  const size_t space = text.find(' ');
-  const std::optional<Role> role = ParseRole(text.substr(0, space));
-  if (space == std::string_view::npos || !role.has_value()) return {};
-  return {std::string(text.substr(space + 1)), *role};
-}
-
 absl::Status CheckRole(const Caller& caller, Role role, std::string_view what) {
   if (caller.role >= role) return absl::OkStatus();
   return WithReason(

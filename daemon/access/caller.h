@@ -36,11 +36,6 @@ struct Caller {
 // client requested.
 inline Caller Daemon() { return {"", Role::kAdmin}; }
 
-// Converts a caller to text such as "writer uid:1000", and back. ParseCaller
-// returns a caller without a name or role if `text` is invalid.
-std::string ToText(const Caller& caller);
-Caller ParseCaller(std::string_view text);
-
 // Checks that the caller has at least `role`. `what` describes the action in
 // the error message.
 //

@@ -7,6 +7,12 @@
 
 namespace msitd::access {
 
+void Gatekeeper::SetAudit(std::unique_ptr<AuditLog> audit) {
+  // Destroying a log waits for the disk, which calls must not do.
+  MutexLock lock(mu_);
+  audit_.swap(audit);
+}
+
 absl::Status Gatekeeper::Enter(const Caller& caller, const MethodRule& rule) {
   MSITD_RETURN_IF_ERROR(limits_.Enter(caller.name, RateLimits::Clock::now()));
   if (caller.role != Role::kNone) return absl::OkStatus();
@@ -36,11 +42,13 @@ void Gatekeeper::Note(const Caller& caller, std::string_view peer,
   const bool is_refused = absl::IsPermissionDenied(status);
   if (rule.audit == MethodRule::Audit::kNever && !is_refused) return;
   target = target.substr(0, kAuditTargetBytesMax);
-  if (parts_.audit != nullptr) {
-    parts_.audit->Add({std::chrono::system_clock::now(), caller,
-                       std::string(peer), rule.method, std::string(target),
-                       status});
-    return;
+  {
+    MutexLock lock(mu_);
+    if (audit_ != nullptr) {
+      audit_->Add({std::chrono::system_clock::now(), caller, std::string(peer),
+                   rule.method, std::string(target), status});
+      return;
+    }
   }
   if (is_refused) {
     if (const auto suppressed = log_limiter_.Admit()) {

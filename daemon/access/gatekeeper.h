@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/access/audit_log.h"
@@ -13,6 +15,7 @@
 #include "daemon/access/method_rules.h"
 #include "daemon/access/rate_limits.h"
 #include "daemon/log/log.h"
+#include "protos/status/mutex.h"
 
 namespace msitd::access {
 
@@ -32,7 +35,14 @@ class Gatekeeper {
   };
 
   explicit Gatekeeper(Parts parts)
-      : parts_(std::move(parts)), limits_(parts_.calls_per_s) {}
+      : parts_(std::move(parts)),
+        limits_(parts_.calls_per_s),
+        audit_(std::move(parts_.audit)) {}
+
+  // Replace the values of Parts, from the next call on.
+  void SetCallsPerSecond(int64_t calls_per_s) { limits_.SetLimit(calls_per_s); }
+  // SetAudit returns after the lines of the previous log have been written.
+  void SetAudit(std::unique_ptr<AuditLog> audit);
 
   // Admits a call whose request has not been read yet. Callers without a role
   // are refused here, so that no memory is spent on the requests of strangers.
@@ -55,8 +65,10 @@ class Gatekeeper {
             std::string_view target, const absl::Status& status);
 
  private:
-  Parts parts_;
+  Parts parts_;  // Without `audit`, which may be replaced.
   RateLimits limits_;
+  Mutex mu_;
+  std::unique_ptr<AuditLog> audit_ ABSL_GUARDED_BY(mu_);
   // Any client can cause refusals in a loop.
   log::Limiter log_limiter_;
 };

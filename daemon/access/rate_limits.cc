@@ -9,7 +9,7 @@ namespace msitd::access {
 
 double RateLimits::Refilled(const Bucket& bucket, Clock::time_point now) const {
   const std::chrono::duration<double> time = now - bucket.time;
-  const auto rate = static_cast<double>(calls_per_s_);
+  const auto rate = static_cast<double>(calls_per_s_.load());
   return std::min(bucket.calls + time.count() * rate, kBurstSeconds * rate);
 }
 
@@ -42,7 +42,7 @@ absl::Status RateLimits::Enter(std::string_view caller, Clock::time_point now) {
       MakeStatus(absl::StatusCode::kResourceExhausted,
                  "{} calls too often: {} calls a second are taken of each "
                  "caller (caller_calls_per_s)",
-                 caller, calls_per_s_),
+                 caller, calls_per_s_.load()),
       ErrorReason::kRequestsExhausted);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,9 @@ class RateLimits {
   // 0: unlimited.
   explicit RateLimits(int64_t calls_per_s) : calls_per_s_(calls_per_s) {}
 
+  // Replaces the limit. A caller's next call is counted by it.
+  void SetLimit(int64_t calls_per_s) { calls_per_s_ = calls_per_s; }
+
   // Counts a call.
   //
   // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED).
@@ -41,7 +45,7 @@ class RateLimits {
   double Refilled(const Bucket& bucket, Clock::time_point now) const;
   void Forget(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const int64_t calls_per_s_;
+  std::atomic<int64_t> calls_per_s_;
   Mutex mu_;
   std::map<std::string, Bucket, std::less<>> buckets_ ABSL_GUARDED_BY(mu_);
 };

@@ -75,7 +75,14 @@ const Key kKeys[] = {
      "of a Unix socket. Empty: metrics are not served"},
     {"metrics_token_file", TextKey{&C::metrics_token_file},
      "File with the token that a scraper sends as 'Authorization: Bearer "
-     "TOKEN'. Required if other machines can reach metrics_listen"},
+     "TOKEN'. Required if other machines can reach metrics_listen, unless "
+     "metrics_tls_client_ca is set"},
+    {"metrics_tls_cert", TextKey{&C::metrics_tls_cert},
+     "Certificate chain for TLS at metrics_listen, PEM. Empty: no TLS there"},
+    {"metrics_tls_key", TextKey{&C::metrics_tls_key},
+     "Private key of metrics_tls_cert, PEM"},
+    {"metrics_tls_client_ca", TextKey{&C::metrics_tls_client_ca},
+     "CA that must have signed the certificates of scrapers, PEM"},
     {"tls_cert", TextKey{&C::tls_cert}, "Certificate chain for TLS, PEM"},
     {"tls_key", TextKey{&C::tls_key}, "Private key of tls_cert, PEM"},
     {"tls_client_ca", TextKey{&C::tls_client_ca},

@@ -27,9 +27,14 @@ struct DaemonConfig {
   std::string log_level = "info";
   std::string log_format = "text";
   // A host:port or the path of a Unix socket; empty to disable. Addresses that
-  // other machines can reach require a token, which is in a file.
+  // other machines can reach require a token, which is in a file, or
+  // certificates of clients.
   std::string metrics_listen;
   std::string metrics_token_file;
+  // PEM files for metrics_listen, with the rules of the three below.
+  std::string metrics_tls_cert;
+  std::string metrics_tls_key;
+  std::string metrics_tls_client_ca;
 
   // PEM files. The certificate and the key must be set together. If a client CA
   // is set, clients must present a certificate signed by it.

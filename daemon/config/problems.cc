@@ -93,21 +93,40 @@ void CheckMetrics(const DaemonConfig& config, Problems& out) {
   const auto address = ParseListenAddress(text);
   if (!address.ok()) {
     Add(out, "metrics_listen", std::string(Message(address.status())));
-  } else if (!address->is_loopback && config.metrics_token_file.empty()) {
+  } else if (!address->is_loopback && config.metrics_token_file.empty() &&
+             config.metrics_tls_client_ca.empty()) {
     Add(out, "metrics_listen",
         fmt::format("'{}' is reachable from other machines, which requires "
-                    "metrics_token_file",
+                    "metrics_token_file or metrics_tls_client_ca",
                     text));
   }
 }
 
-void CheckTls(const DaemonConfig& config, Problems& out) {
-  if (config.tls_cert.empty() != config.tls_key.empty()) {
-    Add(out, config.tls_cert.empty() ? "tls_key" : "tls_cert",
-        "tls_cert and tls_key must be set together");
+// Checks the keys of the TLS files of one listener, all of which begin with
+// `prefix`.
+void CheckTlsFiles(std::string_view prefix, const std::string& certificate,
+                   const std::string& key, const std::string& client_ca,
+                   Problems& out) {
+  if (certificate.empty() != key.empty()) {
+    Add(out, fmt::format("{}{}", prefix, certificate.empty() ? "key" : "cert"),
+        fmt::format("{0}cert and {0}key must be set together", prefix));
   }
-  if (!config.tls_client_ca.empty() && config.tls_cert.empty()) {
-    Add(out, "tls_client_ca", "requires tls_cert and tls_key");
+  if (!client_ca.empty() && certificate.empty()) {
+    Add(out, fmt::format("{}client_ca", prefix),
+        fmt::format("requires {0}cert and {0}key", prefix));
+  }
+}
+
+void CheckTls(const DaemonConfig& config, Problems& out) {
+  CheckTlsFiles("tls_", config.tls_cert, config.tls_key, config.tls_client_ca,
+                out);
+  CheckTlsFiles("metrics_tls_", config.metrics_tls_cert, config.metrics_tls_key,
+                config.metrics_tls_client_ca, out);
+  if (!config.metrics_tls_cert.empty() &&
+      config.metrics_listen.starts_with('/')) {
+    Add(out, "metrics_tls_cert",
+        "a Unix socket at metrics_listen has no TLS; its permissions protect "
+        "it");
   }
   for (const auto& [key, names] :
        {std::pair("admin_certificates", &config.admin_certificates),

@@ -162,6 +162,10 @@ Problems FindSystemProblems(const DaemonConfig& config) {
   const std::string own = CheckCertificate("tls_cert", config.tls_cert, out);
   CheckKey("tls_key", config.tls_key, own, out);
   CheckCertificate("tls_client_ca", config.tls_client_ca, out);
+  const std::string metrics =
+      CheckCertificate("metrics_tls_cert", config.metrics_tls_cert, out);
+  CheckKey("metrics_tls_key", config.metrics_tls_key, metrics, out);
+  CheckCertificate("metrics_tls_client_ca", config.metrics_tls_client_ca, out);
   CheckCertificate("peer_ca_file", config.peer_ca_file, out);
   const std::string peer = CheckCertificate("peer_certificate_file",
                                             config.peer_certificate_file, out);

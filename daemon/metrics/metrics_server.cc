@@ -119,12 +119,12 @@ std::string Refusal(std::string_view status, std::string_view text,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    UniqueFd listener, Source source, Token token) {
+    UniqueFd listener, Source source, Options options) {
   UniqueFd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop.valid()) return ErrnoStatus(errno, "eventfd");
   auto out = std::unique_ptr<MetricsServer>(
       new MetricsServer(std::move(listener), std::move(stop), std::move(source),
-                        std::move(token)));
+                        std::move(options)));
   out->thread_ =
       StartThread("metrics", [server = out.get()] { server->Serve(); });
   return out;
@@ -139,6 +139,11 @@ void MetricsServer::Stop() {
   thread_.join();
   connections_.clear();
   listener_.reset();
+}
+
+void MetricsServer::SetTls(std::shared_ptr<const TlsContext> tls) {
+  MutexLock lock(mu_);
+  tls_.swap(tls);
 }
 
 int MetricsServer::TimeoutMs(Clock::time_point now) const {
@@ -161,9 +166,8 @@ void MetricsServer::Serve() {
     // poll() ignores negative descriptors.
     events.push_back({now < accept_time_ ? -1 : listener_.get(), POLLIN, 0});
     for (const Connection& connection : connections_) {
-      const bool writes = !connection.head.empty() && !connection.is_answered;
-      events.push_back({connection.socket.get(),
-                        static_cast<short>(writes ? POLLOUT : POLLIN), 0});
+      events.push_back(
+          {connection.channel.fd(), connection.channel.events(), 0});
     }
     if (::poll(events.data(), events.size(), TimeoutMs(now)) < 0) continue;
     if (events[0].revents != 0) return;
@@ -179,6 +183,11 @@ void MetricsServer::Serve() {
 }
 
 void MetricsServer::Accept(Clock::time_point now) {
+  std::shared_ptr<const TlsContext> tls;
+  {
+    MutexLock lock(mu_);
+    tls = tls_;
+  }
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr,
                               SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -189,39 +198,54 @@ void MetricsServer::Accept(Clock::time_point now) {
       return;
     }
     if (connections_.size() >= kConnectionsMax) connections_.pop_front();
-    Connection& connection = connections_.emplace_back();
-    connection.socket = std::move(socket);
-    connection.deadline = now + kTimeout;
+    connections_.emplace_back(std::move(socket), tls.get(), now + kTimeout);
   }
 }
 
 bool MetricsServer::Advance(Connection& connection) {
-  if (connection.head.empty() || connection.is_answered) {
-    if (!Read(connection)) return false;
-  }
-  return connection.head.empty() || connection.is_answered || Write(connection);
+  if (connection.is_answered) return Discard(connection);
+  if (connection.head.empty() && !Read(connection)) return false;
+  return connection.head.empty() || Write(connection);
 }
 
 bool MetricsServer::Read(Connection& connection) {
   std::array<char, kRequestBytesMax> bytes;
-  const ssize_t count =
-      ::recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
-  if (count < 0) return WouldBlock(errno) || errno == EINTR;
-  if (count == 0) return false;
-  const auto length = static_cast<size_t>(count);
-  if (connection.is_answered) {
-    connection.passed_over += length;
-    return connection.passed_over <= kPassedOverBytesMax;
-  }
-  const size_t room = kRequestBytesMax - connection.request.size();
-  connection.request.append(bytes.data(), std::min(length, room));
-  if (IsComplete(connection.request)) {
-    Answer(connection);
-  } else if (length >= room) {
-    connection.head = Refusal("431 Request Header Fields Too Large",
-                              "the request is too long\n");
+  // Decrypted bytes that are not read here would cause no further event.
+  while (connection.head.empty()) {
+    size_t length = 0;
+    switch (connection.channel.Read(bytes, length)) {
+      case Channel::Result::kBlocked:
+        return true;
+      case Channel::Result::kClosed:
+        return false;
+      case Channel::Result::kDone:
+        break;
+    }
+    const size_t room = kRequestBytesMax - connection.request.size();
+    connection.request.append(bytes.data(), std::min(length, room));
+    if (IsComplete(connection.request)) {
+      Answer(connection);
+    } else if (length >= room) {
+      connection.head = Refusal("431 Request Header Fields Too Large",
+                                "the request is too long\n");
+    }
   }
   return true;
+}
+
+bool MetricsServer::Discard(Connection& connection) {
+  std::array<char, kRequestBytesMax> bytes;
+  size_t length = 0;
+  switch (connection.channel.Discard(bytes, length)) {
+    case Channel::Result::kBlocked:
+      return true;
+    case Channel::Result::kClosed:
+      return false;
+    case Channel::Result::kDone:
+      break;
+  }
+  connection.passed_over += length;
+  return connection.passed_over <= kPassedOverBytesMax;
 }
 
 void MetricsServer::Answer(Connection& connection) {
@@ -229,7 +253,8 @@ void MetricsServer::Answer(Connection& connection) {
   if (!line.is_http) {
     connection.head =
         Refusal("400 Bad Request", "this is not an HTTP/1 request\n");
-  } else if (token_ && !HasToken(connection.request, token_())) {
+  } else if (const auto token = token_ ? token_() : std::nullopt;
+             token.has_value() && !HasToken(connection.request, *token)) {
     connection.head =
         Refusal("401 Unauthorized", "this page requires a token\n",
                 "WWW-Authenticate: Bearer\r\n");
@@ -264,17 +289,23 @@ bool MetricsServer::Write(Connection& connection) {
     const std::string& part = is_head ? connection.head : *connection.body;
     const size_t offset =
         is_head ? connection.sent : connection.sent - connection.head.size();
-    const ssize_t count =
-        ::send(connection.socket.get(), part.data() + offset,
-               part.size() - offset, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0) return WouldBlock(errno) || errno == EINTR;
-    connection.sent += static_cast<size_t>(count);
+    size_t count = 0;
+    switch (connection.channel.Write(std::string_view(part).substr(offset),
+                                     count)) {
+      case Channel::Result::kBlocked:
+        return true;
+      case Channel::Result::kClosed:
+        return false;
+      case Channel::Result::kDone:
+        break;
+    }
+    connection.sent += count;
   }
   // Closing a socket that has unread bytes would reset the connection and
   // discard the answer, so the peer closes first.
   connection.is_answered = true;
   connection.body.reset();
-  return ::shutdown(connection.socket.get(), SHUT_WR) == 0;
+  return connection.channel.EndWriting();
 }
 
 }  // namespace msitd::metrics

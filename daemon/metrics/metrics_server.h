@@ -6,13 +6,19 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/metrics/channel.h"
+#include "daemon/metrics/tls_context.h"
 #include "protos/os/unique_fd.h"
+#include "protos/status/mutex.h"
 
 namespace msitd::metrics {
 
@@ -21,7 +27,7 @@ namespace msitd::metrics {
 // may send anything. Each connection therefore has a time limit and a size
 // limit, and the number of connections is bounded.
 //
-// Thread-compatible.
+// Thread-compatible, except for SetTls.
 class MetricsServer {
  public:
   // Another connection closes the oldest one.
@@ -40,15 +46,26 @@ class MetricsServer {
   using Source = std::function<std::string()>;
 
   // Returns the token that a request must have as `Authorization: Bearer
-  // TOKEN`. Empty refuses all requests. Called on the thread of the server.
-  using Token = std::function<std::string()>;
+  // TOKEN`, or nothing if requests need none. Empty refuses all requests.
+  // Called on the thread of the server.
+  using Token = std::function<std::optional<std::string>()>;
+
+  struct Options {
+    Token token = nullptr;  // Null: requests need none.
+    // Null: connections are plain.
+    std::shared_ptr<const TlsContext> tls = nullptr;
+  };
 
   // Starts serving immediately. `listener` must be listening and non-blocking.
-  // Without `token`, requests need none.
   //
   // Errors: those of eventfd.
-  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
-      UniqueFd listener, Source source, Token token = nullptr);
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(UniqueFd listener,
+                                                              Source source,
+                                                              Options options);
+
+  // Replaces the certificates for connections that are accepted later.
+  // Thread-safe.
+  void SetTls(std::shared_ptr<const TlsContext> tls);
 
   // Calls Stop if it was not called.
   ~MetricsServer();
@@ -61,8 +78,11 @@ class MetricsServer {
  private:
   using Clock = std::chrono::steady_clock;
   struct Connection {
-    UniqueFd socket;
-    Clock::time_point deadline;
+    Connection(UniqueFd socket, const TlsContext* tls, Clock::time_point end)
+        : channel(std::move(socket), tls), deadline(end) {}
+
+    Channel channel;
+    const Clock::time_point deadline;
     std::string request;
     // The answer: its head, followed by the page if there is one.
     std::string head;
@@ -72,11 +92,13 @@ class MetricsServer {
     size_t passed_over = 0;  // Bytes received after the answer.
   };
 
-  MetricsServer(UniqueFd listener, UniqueFd stop, Source source, Token token)
+  MetricsServer(UniqueFd listener, UniqueFd stop, Source source,
+                Options options)
       : listener_(std::move(listener)),
         stop_(std::move(stop)),
         source_(std::move(source)),
-        token_(std::move(token)) {}
+        token_(std::move(options.token)),
+        tls_(std::move(options.tls)) {}
 
   void Serve();
   int TimeoutMs(Clock::time_point now) const;
@@ -85,6 +107,7 @@ class MetricsServer {
   // once the connection is finished.
   bool Advance(Connection& connection);
   bool Read(Connection& connection);
+  bool Discard(Connection& connection);
   bool Write(Connection& connection);
   void Answer(Connection& connection);
   std::shared_ptr<const std::string> Page();
@@ -93,6 +116,8 @@ class MetricsServer {
   const UniqueFd stop_;  // An eventfd.
   const Source source_;
   const Token token_;
+  Mutex mu_;
+  std::shared_ptr<const TlsContext> tls_ ABSL_GUARDED_BY(mu_);
 
   // Oldest connection first. Only the thread accesses this member and the
   // following ones.

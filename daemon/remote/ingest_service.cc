@@ -233,7 +233,10 @@ void WriteChunksCall::OnReadDone(bool ok) {
         FieldInvalid("message", "the bytes are no WriteChunksRequest");
     stream != nullptr ? Leave(status) : Fail(status);
   } else if (stream != nullptr) {
-    HandleMessage(stream);
+    // The policy may have changed since the stream was opened.
+    const absl::Status status = access::CheckRole(
+        CallerOf(context_), access::Role::kWriter, "to write chunks");
+    status.ok() ? HandleMessage(stream) : Leave(status);
   } else {
     HandleOpen();
   }

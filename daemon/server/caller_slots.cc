@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/access/peer.h"
 #include "daemon/service/call/caller_stamp.h"
 #include "protos/status/status.h"
 
@@ -25,19 +24,26 @@ CallerSlots::Slot CallerSlots::MakeSlot(grpc::ServerBuilder& builder) {
   return slot;
 }
 
-CallerSlots::CallerSlots(access::AccessPolicy policy,
+CallerSlots::CallerSlots(const access::LivePolicy& policy,
                          grpc::ServerBuilder& builder, size_t connections_max)
-    : policy_(std::move(policy)), connections_max_(connections_max) {
+    : policy_(policy), connections_max_(connections_max) {
+  MutexLock lock(mu_);
   for (size_t i = 0; i < kSlotsMax; ++i) slots_.push_back(MakeSlot(builder));
   strangers_ = MakeSlot(builder);
-  MutexLock lock(strangers_.name->mu);
-  strangers_.name->caller = {"this user", access::Role::kNone};
+  SetCaller(strangers_, {"this user", access::Role::kNone});
+}
+
+void CallerSlots::SetCaller(Slot& slot, const access::Caller& caller) {
+  slot.caller = caller;
+  MutexLock lock(slot.name->mu);
+  slot.name->caller = caller;
 }
 
 void CallerSlots::ForgetClosed(Clock::time_point now) {
   for (Slot& slot : slots_) {
-    std::erase_if(slot.held,
-                  [](const HeldSocket& held) { return !held.IsOpen(); });
+    std::erase_if(slot.held, [](const HeldConnection& held) {
+      return !held.socket.IsOpen();
+    });
     if (slot.held.empty() && std::exchange(slot.was_held, false)) {
       slot.free_since = now;
     }
@@ -76,21 +82,24 @@ absl::Status CallerSlots::CheckShares(const access::Caller& caller) const {
                     ErrorReason::kStreamsExhausted);
 }
 
-void CallerSlots::Refuse(int listener, UniqueFd socket) {
-  std::erase_if(strangers_.held,
-                [](const HeldSocket& held) { return !held.IsOpen(); });
+void CallerSlots::Refuse(int listener, UniqueFd socket,
+                         const access::Peer& peer) {
+  std::erase_if(strangers_.held, [](const HeldConnection& held) {
+    return !held.socket.IsOpen();
+  });
   if (strangers_.held.size() >= kStrangersMax) return;
-  strangers_.held.emplace_back(socket.get());
+  strangers_.held.push_back({HeldSocket(socket.get()), peer});
   HandTo(*strangers_.handler, listener, std::move(socket));
 }
 
 absl::Status CallerSlots::Take(int listener, UniqueFd socket) {
   MSITD_ASSIGN_OR_RETURN(const access::Peer peer,
                          access::GetPeer(socket.get()));
+  MutexLock lock(mu_);
   const absl::StatusOr<access::Caller> admitted =
-      policy_.AdmitUser(peer, socket_group_, access::Role::kReader);
+      policy_.Get()->AdmitUser(peer, socket_group_, access::Role::kReader);
   if (!admitted.ok()) {
-    Refuse(listener, std::move(socket));
+    Refuse(listener, std::move(socket), peer);
     return admitted.status();
   }
   const access::Caller& caller = *admitted;
@@ -103,15 +112,35 @@ absl::Status CallerSlots::Take(int listener, UniqueFd socket) {
                                  "{} other users are connected", slots_.size()),
                       ErrorReason::kStreamsExhausted);
   }
-  if (slot->caller != caller) {
-    slot->caller = caller;
-    MutexLock lock(slot->name->mu);
-    slot->name->caller = caller;
-  }
-  slot->held.emplace_back(socket.get());
+  if (slot->caller != caller) SetCaller(*slot, caller);
+  slot->held.push_back({HeldSocket(socket.get()), peer});
   slot->was_held = true;
   HandTo(*slot->handler, listener, std::move(socket));
   return absl::OkStatus();
+}
+
+void CallerSlots::JudgeAgain(const access::AccessPolicy& policy, Slot& slot) {
+  // A slot at rest is given to its next connection by the role of that.
+  if (slot.held.empty()) return;
+  access::Caller lowest;
+  std::vector<access::Role> roles;
+  for (const HeldConnection& held : slot.held) {
+    const access::Caller caller = policy.OfUser(held.peer, socket_group_);
+    if (roles.empty() || caller.role < lowest.role) lowest = caller;
+    roles.push_back(caller.role);
+  }
+  if (lowest != slot.caller) SetCaller(slot, lowest);
+  for (size_t i = 0; i < roles.size(); ++i) {
+    if (roles[i] != lowest.role) slot.held[i].socket.ShutDown();
+  }
+}
+
+void CallerSlots::ApplyPolicy() {
+  MutexLock lock(mu_);
+  ForgetClosed(Clock::now());
+  const auto policy = policy_.Get();
+  for (Slot& slot : slots_) JudgeAgain(*policy, slot);
+  for (const HeldConnection& held : strangers_.held) held.socket.ShutDown();
 }
 
 }  // namespace msitd::server

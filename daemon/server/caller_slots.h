@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "daemon/access/access_policy.h"
+#include "daemon/access/live_policy.h"
+#include "daemon/access/peer.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/held_socket.h"
 #include "protos/status/mutex.h"
@@ -31,7 +33,13 @@ namespace msitd::server {
 // Users without a role get a handler that they share, in which every call is
 // refused with the reason, because a closed connection has none.
 //
-// Thread-compatible.
+// When the policy changes, the next calls of open connections have the new
+// roles of their callers. The connections of a handler belong to processes of
+// one user that had the same role. If their groups now give them different
+// roles, only those with the lowest role stay open; the clients of the others
+// connect again and get another handler.
+//
+// Thread-safe.
 class CallerSlots final : public Handover {
  public:
   // Maximum number of users connected at a time.
@@ -49,12 +57,20 @@ class CallerSlots final : public Handover {
   static constexpr size_t kUserShare = 4;
   static constexpr size_t kAdminShare = 8;
 
-  // Adds the handlers to `builder`.
-  CallerSlots(access::AccessPolicy policy, grpc::ServerBuilder& builder,
+  // Adds the handlers to `builder`. `policy` must outlive the handlers.
+  CallerSlots(const access::LivePolicy& policy, grpc::ServerBuilder& builder,
               size_t connections_max);
 
   // Sets the group of the socket file. Must be called before Take().
-  void SetSocketGroup(gid_t group) { socket_group_ = group; }
+  void SetSocketGroup(gid_t group) {
+    MutexLock lock(mu_);
+    socket_group_ = group;
+  }
+
+  // Gives the callers of open connections their roles of the policy in force.
+  // Must be called after each change of the policy. Connections of callers that
+  // had no role are closed, so that their clients connect again.
+  void ApplyPolicy();
 
   // Errors: those of AccessPolicy::AdmitUser for a reader, whose calls are
   // refused; RESOURCE_EXHAUSTED
@@ -69,28 +85,39 @@ class CallerSlots final : public Handover {
     Mutex mu;
     access::Caller caller ABSL_GUARDED_BY(mu);
   };
+  struct HeldConnection {
+    HeldSocket socket;
+    access::Peer peer;
+  };
   struct Slot {
     ConnectionHandler handler;
     std::shared_ptr<Name> name;
     access::Caller caller;
-    std::vector<HeldSocket> held;
+    std::vector<HeldConnection> held;
     Clock::time_point free_since{};
     bool was_held = false;
   };
 
   static Slot MakeSlot(grpc::ServerBuilder& builder);
   // Hands over a connection whose calls will be refused.
-  void Refuse(int listener, UniqueFd socket);
+  void Refuse(int listener, UniqueFd socket, const access::Peer& peer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the slot of a caller, or a free one; null if there is none.
-  Slot* Find(const access::Caller& caller, Clock::time_point now);
-  void ForgetClosed(Clock::time_point now);
-  absl::Status CheckShares(const access::Caller& caller) const;
+  Slot* Find(const access::Caller& caller, Clock::time_point now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ForgetClosed(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckShares(const access::Caller& caller) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static void SetCaller(Slot& slot, const access::Caller& caller);
+  void JudgeAgain(const access::AccessPolicy& policy, Slot& slot)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const access::AccessPolicy policy_;
+  const access::LivePolicy& policy_;
   const size_t connections_max_;
-  gid_t socket_group_ = static_cast<gid_t>(-1);
-  std::vector<Slot> slots_;
-  Slot strangers_;
+  Mutex mu_;
+  gid_t socket_group_ ABSL_GUARDED_BY(mu_) = static_cast<gid_t>(-1);
+  std::vector<Slot> slots_ ABSL_GUARDED_BY(mu_);
+  Slot strangers_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace msitd::server

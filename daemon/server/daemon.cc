@@ -168,9 +168,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
 
 absl::Status Daemon::Stop() {
   ::unlink(EndpointPath(config_).c_str());
-  MSITD_RETURN_IF_ERROR(
-      node_->Stop(std::chrono::steady_clock::now() +
-                  std::chrono::milliseconds(config_.drain_timeout_ms)));
+  MSITD_RETURN_IF_ERROR(node_->Stop(
+      std::chrono::steady_clock::now() +
+      std::chrono::milliseconds(node_->CurrentConfig().drain_timeout_ms)));
   return store_->Close();
 }
 
@@ -216,14 +216,18 @@ std::optional<int> WaitForStop(const config::DaemonConfig& config,
   using Clock = std::chrono::steady_clock;
   CertificateWatch certificate(daemon.node().certificate_in_use(),
                                config.tls_cert);
+  CertificateWatch of_metrics(daemon.node().metrics_certificate_in_use(),
+                              config.metrics_tls_cert);
   FreedMemory memory;
   const auto watchdog = WatchdogInterval();
   auto next_beat = Clock::now();
   while (true) {
-    const std::string warning =
-        certificate.Check(std::chrono::system_clock::now());
+    for (CertificateWatch* const watch : {&certificate, &of_metrics}) {
+      const std::string warning =
+          watch->Check(std::chrono::system_clock::now());
+      if (!warning.empty()) log::Get("server")->warn("{}", warning);
+    }
     daemon.node().RefreshTls();
-    if (!warning.empty()) log::Get("server")->warn("{}", warning);
     daemon.node().SetCertificateEnd(certificate.last_s());
     if (const auto signal = signals.Wait(FreedMemory::kInterval)) {
       if (*signal != SIGHUP) return *signal;

@@ -11,7 +11,6 @@
 
 #include "daemon/config/listen_address.h"
 #include "daemon/ingest/buffer_pool.h"
-#include "daemon/server/caller_slots.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/open_connections.h"
@@ -82,15 +81,17 @@ std::vector<std::string> NamesIn(const grpc::AuthContext& connection) {
 
 // Credentials for plain TCP, which is only for clients on this machine.
 std::shared_ptr<grpc::ServerCredentials> LoopbackCredentials(
-    const access::AccessPolicy& policy) {
+    const access::LivePolicy& policy) {
   auto out = grpc::experimental::LocalServerCredentials(LOCAL_TCP);
   out->SetAuthMetadataProcessor(std::make_shared<service::CallerStamp>(
-      [policy](const grpc::AuthContext&) { return policy.OfLoopback(); }));
+      [&policy](const grpc::AuthContext&) {
+        return policy.Get()->OfLoopback();
+      }));
   return out;
 }
 
 std::shared_ptr<grpc::ServerCredentials> TlsCredentials(
-    const TlsFiles& files, const access::AccessPolicy& policy) {
+    const TlsFiles& files, const access::LivePolicy& policy) {
   namespace tls = grpc::experimental;
   tls::TlsServerCredentialsOptions options(
       std::make_shared<tls::FileWatcherCertificateProvider>(
@@ -104,8 +105,8 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(
   }
   auto out = tls::TlsServerCredentials(options);
   out->SetAuthMetadataProcessor(std::make_shared<service::CallerStamp>(
-      [policy](const grpc::AuthContext& connection) {
-        return policy.OfCertificate(NamesIn(connection));
+      [&policy](const grpc::AuthContext& connection) {
+        return policy.Get()->OfCertificate(NamesIn(connection));
       }));
   return out;
 }
@@ -195,7 +196,7 @@ absl::StatusOr<std::vector<config::ListenAddress>> AddressesOf(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
-    const config::DaemonConfig& config, const access::AccessPolicy& policy,
+    const config::DaemonConfig& config, const access::LivePolicy& policy,
     std::span<const NamedService> services) {
   auto out = std::unique_ptr<GrpcServer>(new GrpcServer());
   const bool has_tls = !config.tls_cert.empty();
@@ -228,7 +229,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   using Protocol = ConnectionAcceptor::Protocol;
   auto slots = std::make_unique<CallerSlots>(policy, builder,
                                              budget.unix_connections_max);
-  CallerSlots& callers = *slots;
+  out->callers_ = slots.get();
   const size_t local = out->acceptor_.AddGroup(
       std::move(slots), Protocol::kHttp2, budget.unix_connections_max);
   if (passed.valid()) {
@@ -241,7 +242,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   if (::lstat(path.c_str(), &info) != 0) {
     return ErrnoStatus(errno, "listen on " + path);
   }
-  callers.SetSocketGroup(info.st_gid);
+  out->callers_->SetSocketGroup(info.st_gid);
   const size_t tcp = out->acceptor_.AddGroup(
       std::make_unique<DirectHandover>(AddHandler(builder, tcp_credentials)),
       has_tls ? Protocol::kTls : Protocol::kHttp2, budget.tcp_connections_max);

@@ -9,8 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/access/access_policy.h"
+#include "daemon/access/live_policy.h"
 #include "daemon/config/daemon_config.h"
+#include "daemon/server/caller_slots.h"
 #include "daemon/server/connection_acceptor.h"
 #include "daemon/server/tls_files.h"
 #include "grpcpp/impl/service_type.h"
@@ -29,13 +30,13 @@ class GrpcServer {
  public:
   // Listens on the Unix socket and on every TCP address of `config`, and starts
   // serving immediately. Health checks can query the whole server or a service
-  // by its name. The services must outlive the server. `policy` identifies
-  // callers.
+  // by its name. The services and `policy`, which identifies callers, must
+  // outlive the server.
   //
   // Errors: UNAVAILABLE if an address is in use; those of the socket file and
   // of the TLS files.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
-      const config::DaemonConfig& config, const access::AccessPolicy& policy,
+      const config::DaemonConfig& config, const access::LivePolicy& policy,
       std::span<const NamedService> services);
 
   // Calls Shutdown if it was not called.
@@ -56,6 +57,9 @@ class GrpcServer {
   std::string certificate_in_use() const {
     return tls_files_ == nullptr ? "" : tls_files_->own_copy();
   }
+
+  // Must be called after each change of the policy.
+  void ApplyPolicy() { callers_->ApplyPolicy(); }
 
   // Whether this process created the Unix socket.
   bool owns_socket() const { return !socket_path_.empty(); }
@@ -80,6 +84,7 @@ class GrpcServer {
   std::unique_ptr<TlsFiles> tls_files_;
   std::unique_ptr<grpc::Server> server_;
   ConnectionAcceptor acceptor_;
+  CallerSlots* callers_ = nullptr;  // Owned by the acceptor.
 };
 
 }  // namespace msitd::server

@@ -14,7 +14,13 @@ class HeldSocket {
 
   bool IsOpen() const;
 
+  // Ends the connection if it is open, as if the network had failed. gRPC then
+  // closes the descriptor.
+  void ShutDown() const;
+
  private:
+  bool IsAt(int fd) const;
+
   int fd_;
   ino_t inode_;
 };

@@ -45,7 +45,8 @@ absl::StatusOr<MetricsListener> ListenUnix(const std::string& path) {
   return MetricsListener{std::move(fd), "unix:" + path, path};
 }
 
-absl::StatusOr<MetricsListener> ListenTcp(const std::string& text) {
+absl::StatusOr<MetricsListener> ListenTcp(const std::string& text,
+                                          bool has_tls) {
   MSITD_ASSIGN_OR_RETURN(const config::ListenAddress where,
                          config::ParseListenAddress(text));
   const std::string host = where.host == "localhost" ? "127.0.0.1" : where.host;
@@ -75,13 +76,18 @@ absl::StatusOr<MetricsListener> ListenTcp(const std::string& text) {
   bound.host = host;
   bound.port = ntohs(is_v4 ? v4.sin_port : v6.sin6_port);
   return MetricsListener{
-      std::move(fd), fmt::format("http://{}/metrics", bound.ToString()), ""};
+      std::move(fd),
+      fmt::format("{}://{}/metrics", has_tls ? "https" : "http",
+                  bound.ToString()),
+      ""};
 }
 
 }  // namespace
 
-absl::StatusOr<MetricsListener> ListenForMetrics(const std::string& address) {
-  return address.front() == '/' ? ListenUnix(address) : ListenTcp(address);
+absl::StatusOr<MetricsListener> ListenForMetrics(const std::string& address,
+                                                 bool has_tls) {
+  return address.front() == '/' ? ListenUnix(address)
+                                : ListenTcp(address, has_tls);
 }
 
 }  // namespace msitd::server

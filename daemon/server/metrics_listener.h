@@ -16,9 +16,11 @@ struct MetricsListener {
 };
 
 // Listens at `address`, a valid, non-empty value of the key metrics_listen. The
-// owner and the group may connect to a Unix socket.
+// owner and the group may connect to a Unix socket. `has_tls` only determines
+// the text of the endpoint.
 //
 // Errors: UNAVAILABLE if the address is in use; those of the socket file.
-absl::StatusOr<MetricsListener> ListenForMetrics(const std::string& address);
+absl::StatusOr<MetricsListener> ListenForMetrics(const std::string& address,
+                                                 bool has_tls);
 
 }  // namespace msitd::server

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -95,14 +96,28 @@ upkeep::RetentionLoop::Options ToRetentionOptions(
 
 // Reads the token for each request, so that a new one needs no restart. A file
 // that cannot be read is an empty token, which matches no request.
-metrics::MetricsServer::Token TokenOf(const std::string& path) {
+std::optional<std::string> TokenIn(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  std::string token;
+  file >> token;
+  return token;
+}
+
+// Returns null if there is no audit log.
+absl::StatusOr<std::unique_ptr<access::AuditLog>> OpenAudit(
+    const std::string& path) {
   if (path.empty()) return nullptr;
-  return [path] {
-    std::ifstream file(path, std::ios::binary);
-    std::string token;
-    file >> token;
-    return token;
-  };
+  auto out = access::AuditLog::Open(path);
+  if (!out.ok()) return Annotate(out.status(), "audit_file");
+  return out;
+}
+
+absl::StatusOr<std::shared_ptr<const metrics::TlsContext>> MetricsTls(
+    const TlsFiles& files) {
+  auto out = metrics::TlsContext::Create({files.own(), files.client_ca()});
+  if (!out.ok()) return Annotate(out.status(), "metrics_tls_cert");
+  return out;
 }
 
 upkeep::VerifyLoop::Options ToVerifyOptions(
@@ -306,10 +321,8 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
                                       store.attachments(), options));
   MSITD_ASSIGN_OR_RETURN(access::AccessPolicy policy,
                          access::AccessPolicy::Create(ToAccessOptions(config)));
-  std::unique_ptr<access::AuditLog> audit;
-  if (!config.audit_file.empty()) {
-    MSITD_ASSIGN_OR_RETURN(audit, access::AuditLog::Open(config.audit_file));
-  }
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<access::AuditLog> audit,
+                         OpenAudit(config.audit_file));
   auto out = std::unique_ptr<NodeServer>(new NodeServer(
       config, store, std::move(archive_places), std::move(run_sources),
       std::move(stored_comparisons), std::move(comparisons), std::move(policy),
@@ -348,7 +361,7 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
   }
   if (!config.shared_memory) return absl::OkStatus();
   shm::IngestServerOptions options;
-  options.policy = policy_;
+  options.policy = &policy_;
   options.socket_path = path;
   options.arena_bytes_max = static_cast<uint64_t>(config.ring_bytes_max);
   const auto streams_max = static_cast<size_t>(config.max_streams);
@@ -371,24 +384,78 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
 absl::Status NodeServer::StartMetricsServer(
     const config::DaemonConfig& config) {
   if (config.metrics_listen.empty()) return absl::OkStatus();
-  MSITD_ASSIGN_OR_RETURN(MetricsListener listener,
-                         ListenForMetrics(config.metrics_listen));
+  metrics::MetricsServer::Options options;
+  options.token = [this] {
+    return TokenIn(CurrentConfig().metrics_token_file);
+  };
+  if (!config.metrics_tls_cert.empty()) {
+    MSITD_ASSIGN_OR_RETURN(
+        metrics_tls_,
+        TlsFiles::Open({config.metrics_tls_cert, config.metrics_tls_key,
+                        config.metrics_tls_client_ca, "metrics_tls_"}));
+    MSITD_ASSIGN_OR_RETURN(options.tls, MetricsTls(*metrics_tls_));
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      MetricsListener listener,
+      ListenForMetrics(config.metrics_listen, metrics_tls_ != nullptr));
   metrics_path_ = listener.path;
   log::Get("server")->info("metrics endpoint={}", listener.endpoint);
   MSITD_ASSIGN_OR_RETURN(
       metrics_server_,
       metrics::MetricsServer::Start(
           std::move(listener.socket), [this] { return metrics_.Text(); },
-          TokenOf(config.metrics_token_file)));
+          std::move(options)));
   return absl::OkStatus();
 }
 
-void NodeServer::Reload(const config::DaemonConfig& config) {
+std::string NodeServer::UseMetricsTls() {
+  auto tls = MetricsTls(*metrics_tls_);
+  if (!tls.ok()) return std::string(Message(tls.status()));
+  metrics_server_->SetTls(*std::move(tls));
+  return "";
+}
+
+void NodeServer::RefreshTls() {
+  grpc_->RefreshTls();
+  if (metrics_tls_ == nullptr ||
+      !metrics_tls_->Refresh(std::chrono::steady_clock::now())) {
+    return;
+  }
+  if (const std::string problem = UseMetricsTls(); !problem.empty()) {
+    log::Get("server")->warn(
+        "the metrics page keeps its certificate reason='{}'", problem);
+  }
+}
+
+std::string NodeServer::ReloadTls() {
+  std::string out = grpc_->ReloadTls();
+  if (metrics_tls_ == nullptr) return out;
+  std::string problem = metrics_tls_->Reload(std::chrono::steady_clock::now());
+  if (problem.empty()) problem = UseMetricsTls();
+  if (problem.empty() || out.empty()) return out + problem;
+  return out + "; " + problem;
+}
+
+absl::Status NodeServer::Reload(const config::DaemonConfig& config) {
+  MSITD_ASSIGN_OR_RETURN(access::AccessPolicy policy,
+                         access::AccessPolicy::Create(ToAccessOptions(config)));
+  if (config.audit_file != CurrentConfig().audit_file) {
+    MSITD_ASSIGN_OR_RETURN(std::unique_ptr<access::AuditLog> audit,
+                           OpenAudit(config.audit_file));
+    gatekeeper_.SetAudit(std::move(audit));
+  }
+  // Nothing fails from here on.
+  policy_.Set(std::move(policy));
+  grpc_->ApplyPolicy();
+  if (ingest_server_ != nullptr) ingest_server_->ApplyPolicy();
+  gatekeeper_.SetCallsPerSecond(config.caller_calls_per_s);
   log::SetLevel(config.log_level);
-  retention_.SetPolicy(ToRetentionOptions(config).policy);
+  retention_.SetOptions(ToRetentionOptions(config));
+  verify_.SetOptions(ToVerifyOptions(config));
   stored_comparisons_->SetLimits(ToComparisonLimits(config));
   MutexLock lock(config_mu_);
   config_ = config;
+  return absl::OkStatus();
 }
 
 config::DaemonConfig NodeServer::CurrentConfig() {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/access/access_policy.h"
 #include "daemon/access/gatekeeper.h"
+#include "daemon/access/live_policy.h"
 #include "daemon/archive/archive_jobs.h"
 #include "daemon/compare/job/bounded_comparisons.h"
 #include "daemon/compare/job/comparison_jobs.h"
@@ -22,6 +22,7 @@
 #include "daemon/server/grpc_server.h"
 #include "daemon/server/idle_end.h"
 #include "daemon/server/node_metrics.h"
+#include "daemon/server/tls_files.h"
 #include "daemon/service/archive_service.h"
 #include "daemon/service/attachment_service.h"
 #include "daemon/service/call/first_reads.h"
@@ -67,18 +68,33 @@ class NodeServer {
   // object can be destroyed.
   absl::Status Stop(std::chrono::steady_clock::time_point deadline);
 
-  // Applies the limits of retention and the log level of a configuration that
-  // differs from the one in force in nothing else.
-  void Reload(const config::DaemonConfig& config);
+  // Applies a configuration that differs from the one in force only in keys
+  // that a running daemon can take over (reloader.h). Calls that begin later,
+  // and the next chunk of each producer, are subject to the new roles.
+  //
+  // Errors: those of AccessPolicy::Create and AuditLog::Open, with the key.
+  // Nothing was changed then.
+  absl::Status Reload(const config::DaemonConfig& config);
+
+  // Returns the configuration in force. Thread-safe.
+  config::DaemonConfig CurrentConfig();
 
   // Sets the end of the validity of the certificate, as Unix time, for the
   // metrics; 0 for none.
   void SetCertificateEnd(int64_t last_s) { certificate_last_s_ = last_s; }
 
-  // See GrpcServer.
-  std::string ReloadTls() { return grpc_->ReloadTls(); }
-  void RefreshTls() { grpc_->RefreshTls(); }
+  // Checks whether the TLS files of all listeners have changed, at most once
+  // per interval.
+  void RefreshTls();
+  // Checks them now. Returns the problems of files that are not used, or
+  // nothing.
+  std::string ReloadTls();
+  // Return a path of the certificate used for new connections; empty without
+  // TLS.
   std::string certificate_in_use() const { return grpc_->certificate_in_use(); }
+  std::string metrics_certificate_in_use() const {
+    return metrics_tls_ == nullptr ? "" : metrics_tls_->own_copy();
+  }
 
   // Frees the buffers that are kept for later chunks.
   void DropKeptBuffers() { buffers_.DropKept(); }
@@ -118,9 +134,11 @@ class NodeServer {
 
   absl::Status StartIngestServer(const config::DaemonConfig& config);
   absl::Status StartMetricsServer(const config::DaemonConfig& config);
+  // Lets the metrics server use the contents of metrics_tls_. Returns the
+  // problem, or nothing.
+  std::string UseMetricsTls();
   // See NodeStatus.
   std::string SharedMemoryPages() const;
-  config::DaemonConfig CurrentConfig();
 
   Mutex config_mu_;
   config::DaemonConfig config_ ABSL_GUARDED_BY(config_mu_);
@@ -128,7 +146,7 @@ class NodeServer {
 
   // Stream openings and operator commands have pools of their own, so that they
   // do not queue after long queries.
-  const access::AccessPolicy policy_;
+  access::LivePolicy policy_;
   const std::string daemon_id_ = service::MakeDaemonId();
   access::Gatekeeper gatekeeper_;
   service::TaskPool ingest_tasks_;
@@ -160,6 +178,7 @@ class NodeServer {
   // Null if memory is not shared.
   std::unique_ptr<shm::IngestServer> ingest_server_;
   std::unique_ptr<GrpcServer> grpc_;
+  std::unique_ptr<TlsFiles> metrics_tls_;  // Null without TLS.
   // Null if the metrics server is disabled.
   std::unique_ptr<metrics::MetricsServer> metrics_server_;
   std::string metrics_path_;  // Its Unix socket, if any.

@@ -14,26 +14,53 @@
 namespace msitd::server {
 namespace {
 
-// Contents of the files with these keys are read again by themselves.
+// All other keys determine threads, sockets, files or memory that exist for as
+// long as the daemon. The contents of the TLS files are read again separately.
 constexpr std::string_view kReloadable[] = {"log_level",
+                                            "metrics_token_file",
+                                            "unix_role",
+                                            "loopback_role",
+                                            "tls_role",
+                                            "admin_groups",
+                                            "writer_groups",
+                                            "reader_groups",
+                                            "admin_certificates",
+                                            "writer_certificates",
+                                            "reader_certificates",
+                                            "caller_calls_per_s",
+                                            "audit_file",
                                             "retain_disk_bytes",
                                             "retain_disk_free_bytes",
-                                            "retain_disk_margin_percent",
                                             "retain_run_bytes",
                                             "retain_age_s",
                                             "retain_tokens",
+                                            "retain_disk_margin_percent",
                                             "retain_comparison_bytes",
-                                            "retain_comparison_age_s"};
+                                            "retain_comparison_age_s",
+                                            "share_equal_bytes",
+                                            "verify_bytes_per_s",
+                                            "verify_interval_s",
+                                            "drain_timeout_ms",
+                                            "start_on_demand"};
+
+void LogKept(const ConfigChange& change) {
+  if (change.kept.empty()) return;
+  log::Get("server")->warn("reload: these keys require a restart keys='{}'",
+                           fmt::join(change.kept, ","));
+}
 
 }  // namespace
+
+bool IsReloadable(std::string_view key) {
+  return std::find(std::begin(kReloadable), std::end(kReloadable), key) !=
+         std::end(kReloadable);
+}
 
 ConfigChange ChangeOf(const config::DaemonConfig& current,
                       const config::DaemonConfig& next) {
   ConfigChange out = {current, {}, {}};
   for (const std::string& key : config::ChangedKeys(current, next)) {
-    const bool is_reloadable =
-        std::find(std::begin(kReloadable), std::end(kReloadable), key) !=
-        std::end(kReloadable);
+    const bool is_reloadable = IsReloadable(key);
     if (is_reloadable) config::CopyKey(key, next, out.config);
     (is_reloadable ? out.applied : out.kept).push_back(key);
   }
@@ -59,12 +86,18 @@ void Reloader::Reload(NodeServer& node) {
     return;
   }
   const ConfigChange change = ChangeOf(config_, *next);
+  // A key may need another one that requires a restart, such as the names of
+  // certificates that need tls_client_ca.
+  absl::Status status = config::Validate(change.config);
+  if (status.ok()) status = node.Reload(change.config);
+  if (!status.ok()) {
+    log->error("reload failed, the configuration stays as it was error='{}'",
+               Message(status));
+    return LogKept(change);
+  }
   config_ = change.config;
-  node.Reload(config_);
   log->info("reloaded changed='{}'", fmt::join(change.applied, ","));
-  if (change.kept.empty()) return;
-  log->warn("reload: these keys require a restart keys='{}'",
-            fmt::join(change.kept, ","));
+  LogKept(change);
 }
 
 }  // namespace msitd::server

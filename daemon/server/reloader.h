@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/config/daemon_config.h"
@@ -18,12 +19,16 @@ struct ConfigChange {
   std::vector<std::string> kept;
 };
 
+// Returns whether a running daemon can take over a new value of the key.
+bool IsReloadable(std::string_view key);
+
 ConfigChange ChangeOf(const config::DaemonConfig& current,
                       const config::DaemonConfig& next);
 
-// Reloads the configuration of a daemon that runs: the log level, the limits of
-// retention, and the contents of the TLS files. Logs what has changed, and what
-// requires a restart. A configuration with a problem changes nothing.
+// Reloads the configuration of a daemon that runs: the keys that IsReloadable
+// returns true for, and the contents of the TLS files. Logs what has changed,
+// and what requires a restart. A configuration with a problem changes nothing,
+// and neither does one that would need a restart to be valid.
 // Thread-compatible.
 class Reloader {
  public:

@@ -56,20 +56,24 @@ absl::StatusOr<TlsFiles::Content> TlsFiles::Read() const {
   MSITD_ASSIGN_OR_RETURN(const std::string key, pem::ReadFile(paths_.key));
   const absl::Status is_certificate = pem::ReadCertificate(chain).status();
   if (!is_certificate.ok()) {
-    return Annotate(is_certificate, "tls_cert " + paths_.certificate);
+    return Annotate(is_certificate, fmt::format("{}cert {}", paths_.prefix,
+                                                paths_.certificate));
   }
+  const std::string key_name =
+      fmt::format("{}key {}", paths_.prefix, paths_.key);
   const absl::Status fits = pem::CheckKey(key, chain);
-  if (!fits.ok()) return Annotate(fits, "tls_key " + paths_.key);
+  if (!fits.ok()) return Annotate(fits, key_name);
   Content out{key + "\n" + chain, ""};
   // The key file may contain certificates of its own, which then come first.
   const absl::Status is_pair = pem::CheckKey(out.own, out.own);
-  if (!is_pair.ok()) return Annotate(is_pair, "tls_key " + paths_.key);
+  if (!is_pair.ok()) return Annotate(is_pair, key_name);
   if (paths_.client_ca.empty()) return out;
   MSITD_ASSIGN_OR_RETURN(out.client_ca, pem::ReadFile(paths_.client_ca));
   const absl::Status is_authority =
       pem::ReadCertificate(out.client_ca).status();
   if (is_authority.ok()) return out;
-  return Annotate(is_authority, "tls_client_ca " + paths_.client_ca);
+  return Annotate(is_authority, fmt::format("{}client_ca {}", paths_.prefix,
+                                            paths_.client_ca));
 }
 
 absl::Status TlsFiles::Publish(const Content& content) {
@@ -81,18 +85,18 @@ absl::Status TlsFiles::Publish(const Content& content) {
 std::string TlsFiles::Reload(Clock::time_point now) {
   next_ = {};
   problem_.clear();
-  Refresh(now);
+  (void)Refresh(now);
   return problem_;
 }
 
-void TlsFiles::Refresh(Clock::time_point now) {
-  if (now < next_) return;
+bool TlsFiles::Refresh(Clock::time_point now) {
+  if (now < next_) return false;
   next_ = now + kInterval;
   absl::StatusOr<Content> content = Read();
   absl::Status status = content.status();
   if (status.ok() && *content == content_) {
     problem_.clear();
-    return;
+    return false;
   }
   if (status.ok()) status = Publish(*content);
   if (status.ok()) {
@@ -100,14 +104,15 @@ void TlsFiles::Refresh(Clock::time_point now) {
     problem_.clear();
     log::Get("server")->info("TLS files have changed certificate={}",
                              paths_.certificate);
-    return;
+    return true;
   }
   const std::string problem(Message(status));
-  if (problem == problem_ && now < warn_time_) return;
+  if (problem == problem_ && now < warn_time_) return false;
   problem_ = problem;
   warn_time_ = now + kWarnInterval;
   log::Get("server")->warn(
       "TLS files are no good, those before stay in use reason='{}'", problem);
+  return false;
 }
 
 }  // namespace msitd::server

@@ -11,10 +11,10 @@
 
 namespace msitd::server {
 
-// Validated copies of the TLS files for gRPC. gRPC itself would load files that
-// are half written or do not match, and then fail all handshakes until they are
-// repaired. It therefore reads copies in memory, which are replaced only by
-// valid contents.
+// Validated copies of the TLS files of one listener. gRPC itself would load
+// files that are half written or do not match, and then fail all handshakes
+// until they are repaired. It therefore reads copies in memory, which are
+// replaced only by valid contents. The metrics server uses the same contents.
 //
 // Thread-compatible.
 class TlsFiles {
@@ -30,6 +30,8 @@ class TlsFiles {
     std::string certificate;
     std::string key;
     std::string client_ca;  // Empty for none.
+    // The beginning of the three configuration keys, for messages.
+    std::string prefix = "tls_";
   };
 
   // Reads and validates the files.
@@ -44,9 +46,13 @@ class TlsFiles {
   std::string own_copy() const;
   std::string client_ca_copy() const;  // Empty for none.
 
+  // The contents of the copies. `own` is the key, followed by the certificates.
+  const std::string& own() const { return content_.own; }
+  const std::string& client_ca() const { return content_.client_ca; }
+
   // Checks the files, at most once per kInterval, and takes over changed files
-  // if all of them are valid.
-  void Refresh(Clock::time_point now);
+  // if all of them are valid. Returns whether the contents have changed.
+  bool Refresh(Clock::time_point now);
 
   // Checks the files now. Returns why changed files are not used; empty if the
   // files are in use.

@@ -17,6 +17,7 @@ class EventQueue {
     kOpened,  // The task that opens the session's stream ended.
     kRoom,    // The session may offer chunks again.
     kEnded,   // The stream of the session is over.
+    kPolicy,  // The access policy was replaced.
     kStop,    // The server must stop.
   };
   struct Event {

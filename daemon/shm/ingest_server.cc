@@ -198,8 +198,7 @@ void IngestServer::Greet(UniqueFd socket) {
   absl::StatusOr<access::Peer> peer = access::GetPeer(socket.get());
   if (!peer.ok()) return;
   const int fd = socket.get();
-  const absl::StatusOr<access::Caller> caller =
-      options_.policy.AdmitUser(*peer, socket_group_, access::Role::kWriter);
+  const absl::StatusOr<access::Caller> caller = Admit(*peer);
   auto session = std::make_unique<ProducerSession>(
       ++last_id_, std::move(socket), *peer,
       caller.ok() ? *caller : access::Caller(), sink_, events_);
@@ -227,6 +226,26 @@ void IngestServer::Greet(UniqueFd socket) {
   sessions_.emplace(last_id_, std::move(held));
   session_count_ = sessions_.size();
   greetings_.emplace_back(Clock::now() + options_.hello_timeout, last_id_);
+}
+
+absl::StatusOr<access::Caller> IngestServer::Admit(
+    const access::Peer& peer) const {
+  const auto policy = options_.policy == nullptr
+                          ? std::make_shared<const access::AccessPolicy>()
+                          : options_.policy->Get();
+  return policy->AdmitUser(peer, socket_group_, access::Role::kWriter);
+}
+
+void IngestServer::JudgeSessions() {
+  std::vector<uint64_t> revoked;
+  for (auto& [id, held] : sessions_) {
+    const absl::Status status = Admit(held.session->peer()).status();
+    if (status.ok()) continue;
+    held.session->Revoke(status);
+    revoked.push_back(id);
+  }
+  // Settling removes sessions that are over.
+  for (const uint64_t id : revoked) Settle(*sessions_.at(id).session, id);
 }
 
 void IngestServer::TurnAway(const absl::Status& status, ErrorReason reason) {
@@ -263,6 +282,10 @@ void IngestServer::HandleEvents() {
       watches_listener_ = false;
       continue;
     }
+    if (event.kind == EventQueue::Kind::kPolicy) {
+      JudgeSessions();
+      continue;
+    }
     const auto it = sessions_.find(event.session);
     // The stream and its session may have ended before this event is handled.
     if (it == sessions_.end()) continue;
@@ -277,6 +300,7 @@ void IngestServer::HandleEvents() {
       case EventQueue::Kind::kEnded:
         session.OnEnded();
         break;
+      case EventQueue::Kind::kPolicy:
       case EventQueue::Kind::kStop:
         break;
     }

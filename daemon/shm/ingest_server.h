@@ -18,8 +18,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/access/access_policy.h"
 #include "daemon/access/fair_shares.h"
+#include "daemon/access/live_policy.h"
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/log/log.h"
 #include "daemon/shm/event_queue.h"
@@ -48,8 +48,9 @@ struct IngestServerOptions {
   // immediately is served, however many others connect in the same turns.
   size_t greetings_max = 64;
 
-  // Determines which callers may write.
-  access::AccessPolicy policy = {};
+  // Determines which callers may write. Must outlive the server. Null for the
+  // default policy.
+  const access::LivePolicy* policy = nullptr;
 };
 
 // The transport for ranks on this node, which share memory with the daemon.
@@ -88,6 +89,11 @@ class IngestServer {
   // The producers that are connected. Thread-safe.
   size_t session_count() const { return session_count_; }
 
+  // Ends the sessions of callers that may no longer write by the policy in
+  // force. Chunks that the daemon has accepted are committed; the others are
+  // refused. Must be called after each change of the policy. Thread-safe.
+  void ApplyPolicy() { events_.Post({0, EventQueue::Kind::kPolicy}); }
+
   // Removes the socket file if the server created it, and returns after all
   // sessions have ended. The pipeline must have been drained before, which ends
   // the sessions' streams.
@@ -115,6 +121,8 @@ class IngestServer {
   void TurnAway(const absl::Status& status, ErrorReason reason);
   void RefuseSilent();
   void HandleEvents();
+  void JudgeSessions();
+  absl::StatusOr<access::Caller> Admit(const access::Peer& peer) const;
   void HandleSource(uint64_t data);
   // Counts a wake-up by a producer, and pauses a producer that caused too many
   // wake-ups without a chunk.

@@ -210,6 +210,7 @@ void ProducerSession::OnOpened() {
   state_ = ring_ == nullptr ? State::kEnding : State::kStreaming;
   if (is_ended_) return OnEnded();
   if (ring_ != nullptr && !Welcome(*opened)) OnLeft();
+  if (state_ == State::kStreaming && !revoked_.ok()) EndStream(revoked_);
 }
 
 bool ProducerSession::SendPolicy(const std::string& policy) {
@@ -338,6 +339,21 @@ absl::Status ProducerSession::TakenStatus() const {
 void ProducerSession::EndStream(const absl::Status& status) {
   state_ = State::kEnding;
   sink_.Finish(stream_, status);
+}
+
+void ProducerSession::Revoke(const absl::Status& status) {
+  switch (state_) {
+    case State::kGreeting:
+      return Refuse(status);
+    case State::kOpening:
+      revoked_ = status;
+      return;
+    case State::kStreaming:
+      return EndStream(status);
+    case State::kEnding:
+    case State::kOver:
+      return;
+  }
 }
 
 void ProducerSession::OnEnded() {

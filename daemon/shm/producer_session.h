@@ -79,6 +79,7 @@ class ProducerSession final : private ingest::StreamPeer {
   ~ProducerSession() { DiscardPackets(socket_.get()); }
 
   const access::Caller& caller() const { return caller_; }
+  const access::Peer& peer() const { return peer_; }
   State state() const { return state_; }
   // Returns whether packets should be read from the socket.
   bool reads_packets() const {
@@ -122,6 +123,10 @@ class ProducerSession final : private ingest::StreamPeer {
 
   // Called when the pipeline has ended the stream.
   void OnEnded();
+
+  // Called when the caller may no longer write. Accepts no more chunks, and
+  // reports `status` to the producer. Has no effect on a session that ends.
+  void Revoke(const absl::Status& status);
 
   // Reports `status` to the producer and ends a session that has no stream.
   void Refuse(const absl::Status& status);
@@ -174,6 +179,9 @@ class ProducerSession final : private ingest::StreamPeer {
   UniqueFd offered_arena_;
   // Set by Open and consumed by OnOpened.
   std::optional<absl::StatusOr<Opened>> opened_;
+
+  // Not OK if the caller lost its role while the stream was being opened.
+  absl::Status revoked_;
 
   // Set before the first Offer; the pipeline uses it only after that.
   ingest::StreamHandle stream_;

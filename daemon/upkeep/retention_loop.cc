@@ -9,7 +9,7 @@
 namespace msitd::upkeep {
 
 RetentionLoop::RetentionLoop(storage::Upkeep& store, const Options& options)
-    : store_(store), options_(options), policy_(options.policy) {
+    : store_(store), options_(options) {
   loop_.Start("retention", [this] { return Work(); });
 }
 
@@ -18,35 +18,36 @@ std::string RetentionLoop::error() {
   return error_;
 }
 
-void RetentionLoop::SetPolicy(const storage::RetentionPolicy& policy) {
+void RetentionLoop::SetOptions(const Options& options) {
   MutexLock lock(mu_);
-  policy_ = policy;
+  options_ = options;
 }
 
-storage::RetentionPolicy RetentionLoop::CurrentPolicy() {
+RetentionLoop::Options RetentionLoop::CurrentOptions() {
   MutexLock lock(mu_);
-  return policy_;
+  return options_;
 }
 
 std::chrono::nanoseconds RetentionLoop::Work() {
+  const std::chrono::nanoseconds interval = CurrentOptions().interval;
   const absl::StatusOr<bool> is_retained = Retain();
   if (!is_retained.value_or(false)) {
     SetError(std::string(Message(is_retained.status())));
-    return options_.interval;
+    return interval;
   }
   const auto begin = std::chrono::steady_clock::now();
   const absl::StatusOr<bool> is_done = TidyAndShare();
   SetError(std::string(Message(is_done.status())));
-  if (is_done.value_or(true)) return options_.interval;
+  if (is_done.value_or(true)) return interval;
   const std::chrono::nanoseconds rest =
       kRestFactor * (std::chrono::steady_clock::now() - begin);
-  return std::min<std::chrono::nanoseconds>(rest, options_.interval);
+  return std::min(rest, interval);
 }
 
 absl::StatusOr<bool> RetentionLoop::TidyAndShare() {
   // Each of the two steps is attempted even if the other fails.
   const absl::StatusOr<bool> is_tidy = store_.Tidy();
-  if (!options_.shares_equal_bytes) return is_tidy;
+  if (!CurrentOptions().shares_equal_bytes) return is_tidy;
   MSITD_ASSIGN_OR_RETURN(const storage::ShareStep step, store_.Share());
   shared_bytes_ += step.shared_bytes;
   if (step.is_done && shared_bytes_ > 0) {
@@ -63,7 +64,7 @@ absl::StatusOr<bool> RetentionLoop::Retain() {
   bool is_done = false;
   bool stops = false;
   while (!is_done && !stops && step.ok()) {
-    step = store_.Retain(CurrentPolicy());
+    step = store_.Retain(CurrentOptions().policy);
     if (step.ok()) {
       expired_bytes += step->expired_bytes;
       is_done = step->is_done;

@@ -37,8 +37,8 @@ class RetentionLoop {
   // Returns after the current step is finished. No further step starts.
   void Stop() { loop_.Stop(); }
 
-  // Replaces Options::policy, from the next step on.
-  void SetPolicy(const storage::RetentionPolicy& policy);
+  // Replaces the options, from the next step on.
+  void SetOptions(const Options& options);
 
   // Returns the error of the last step; empty if it succeeded.
   std::string error();
@@ -51,19 +51,17 @@ class RetentionLoop {
   absl::StatusOr<bool> TidyAndShare();
   // Returns false if Stop was called before all work was done.
   absl::StatusOr<bool> Retain();
-  storage::RetentionPolicy CurrentPolicy();
+  Options CurrentOptions();
   void SetError(const std::string& error);
 
   storage::Upkeep& store_;
-  const Options options_;  // Its policy is only the first one.
-
   // Bytes freed by sharing that were not logged yet. Accessed only by the
   // thread.
   uint64_t shared_bytes_ = 0;
 
   Mutex mu_;
   std::string error_ ABSL_GUARDED_BY(mu_);
-  storage::RetentionPolicy policy_ ABSL_GUARDED_BY(mu_);
+  Options options_ ABSL_GUARDED_BY(mu_);
 
   // Declared last, so that it stops before the members that its steps use are
   // destroyed.

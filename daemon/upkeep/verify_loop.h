@@ -36,6 +36,9 @@ class VerifyLoop {
   // Returns after the current step is finished. No further step starts.
   void Stop() { loop_.Stop(); }
 
+  // Replaces the options, from the next step on.
+  void SetOptions(const Options& options);
+
   // Returns the error of the last step; empty if it succeeded.
   std::string error();
 
@@ -44,13 +47,13 @@ class VerifyLoop {
   std::chrono::nanoseconds Work();
 
   storage::Upkeep& store_;
-  const Options options_;
 
   Mutex mu_;
+  Options options_ ABSL_GUARDED_BY(mu_);
   std::string error_ ABSL_GUARDED_BY(mu_);
 
   // Declared last, so that it stops before the members that its steps use are
-  // destroyed. Not started if nothing is checked.
+  // destroyed.
   StepLoop loop_;
 };
 

@@ -23,8 +23,7 @@ struct S3Options {
   // `https://HOST[:PORT]`, or `http://` for this machine.
   std::string endpoint;
   std::string region = "us-east-1";
-  std::string ca_file;  // PEM file; if empty, the system's trusted
-                        // certificates.
+  std::string ca_file;  // PEM file; if empty, see pem::FindTrustedRoots.
   S3Credentials credentials;
 
   // Maximum attempts for a request, and the wait before the second one, which

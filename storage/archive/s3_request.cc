@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "protos/pem/trusted_roots.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
@@ -87,6 +88,29 @@ int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return transfer.outcome.ended.ok() ? 0 : 1;
 }
 
+// libcurl has only the place that the distribution of its build uses. The
+// places are searched for each request, which costs little, so that
+// certificates that are installed later are found without a restart.
+void SetAuthorities(CURL* curl, const S3Options& options) {
+  pem::TrustedRoots roots = {options.ca_file, ""};
+  if (roots.file.empty()) roots = pem::FindTrustedRoots();
+  if (roots == pem::TrustedRoots()) return;
+  curl_easy_setopt(curl, CURLOPT_CAINFO,
+                   roots.file.empty() ? nullptr : roots.file.c_str());
+  curl_easy_setopt(curl, CURLOPT_CAPATH,
+                   roots.folders.empty() ? nullptr : roots.folders.c_str());
+}
+
+// `code` is an error of a transfer.
+std::string ProblemOf(CURLcode code) {
+  std::string out = curl_easy_strerror(code);
+  if (code == CURLE_SSL_CACERT_BADFILE ||
+      code == CURLE_PEER_FAILED_VERIFICATION) {
+    out += "; archive_s3_ca_file names the CA of the server";
+  }
+  return out;
+}
+
 void SetCommon(CURL* curl, Transfer& transfer) {
   const S3Options& options = *transfer.options;
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -95,9 +119,7 @@ void SetCommon(CURL* curl, Transfer& transfer) {
   if (options.endpoint.starts_with("http://")) {
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
   }
-  if (!options.ca_file.empty()) {
-    curl_easy_setopt(curl, CURLOPT_CAINFO, options.ca_file.c_str());
-  }
+  SetAuthorities(curl, options);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
                    static_cast<long>(options.connect_timeout.count()));
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT,
@@ -208,7 +230,7 @@ S3Outcome TryS3Request(const S3Options& options, S3Connections& connections,
   curl_easy_getinfo(curl, CURLINFO_FILETIME_T, &modified);
   answer.modify_time_s = modified < 0 ? 0 : static_cast<int64_t>(modified);
   if (result != CURLE_OK) {
-    answer.problem = curl_easy_strerror(result);
+    answer.problem = ProblemOf(result);
   } else if (request.has_range && answer.code == 206 &&
              transfer.received < request.out.size()) {
     // The object ends here: a retry would return no more data.

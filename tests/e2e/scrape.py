@@ -24,7 +24,7 @@ class Answer:
 
 def metrics_address(daemon: Daemon) -> tuple[str, int]:
     """Returns the host and port that the daemon logged last."""
-    found = re.findall(r"metrics endpoint=http://([^:]+):(\d+)/metrics", daemon.log())
+    found = re.findall(r"metrics endpoint=https?://([^:]+):(\d+)/metrics", daemon.log())
     host, port = found[-1]
     return host, int(port)
 

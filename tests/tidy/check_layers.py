@@ -179,6 +179,7 @@ MODULES: dict[str, Module] = {
     "storage/archive": Module(
         (
             *PROTOS,
+            "protos/pem",
             "storage/batch",
             "storage/face",
             "storage/read/read_pool.h",
@@ -226,7 +227,7 @@ MODULES: dict[str, Module] = {
         (*COMMON, "rocksdb", "cli11", "json"),
     ),
     "daemon/log": Module(PROTOS, (*COMMON, "json")),
-    "daemon/metrics": Module((*PROTOS, LOG), COMMON),
+    "daemon/metrics": Module((*PROTOS, LOG), (*COMMON, "openssl")),
     ACCESS: Module((*PROTOS, LOG), (*COMMON, "json")),
     "daemon/config": Module(
         (*PROTOS, "protos/endpoint", "protos/pem"), (*COMMON, "toml++", "cli11")

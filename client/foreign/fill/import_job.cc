@@ -78,8 +78,62 @@ std::string NameOf(const trees::TreeEntry& entry) {
 // Returns the name of the tensor in its file; empty if the file has no name.
 std::string NameOf(const formats::ForeignTensor& tensor) {
   if (!tensor.name.empty() || tensor.io == Io::kUnspecified) return tensor.name;
-  return fmt::format("{} {}", IoName(tensor.io), tensor.index);
+  return fmt::format("{}{}{} {}", tensor.op, tensor.op.empty() ? "" : " ",
+                     IoName(tensor.io), tensor.index);
 }
+
+// The tensors of one file that were not imported, by reason.
+class LostTensors {
+ public:
+  void Add(const std::string& name, const absl::Status& why) {
+    if (ImportProblems::MayPass(why)) passing_ = why.code();
+    for (Reason& reason : reasons_) {
+      if (reason.status == why) {
+        ++reason.count;
+        return;
+      }
+    }
+    if (reasons_.size() < kReasonsMax) {
+      reasons_.push_back({name, why, 1});
+    } else {
+      ++other_count_;
+    }
+  }
+
+  // Returns OK if no tensor was lost. Otherwise the message names the first
+  // tensor with each reason and counts the others. The code is that of a
+  // problem that may pass, if there is one, because the file has to be read
+  // again then.
+  absl::Status ToStatus() const {
+    if (reasons_.empty()) return absl::OkStatus();
+    std::string text;
+    for (const Reason& reason : reasons_) {
+      const absl::Status named = reason.name.empty()
+                                     ? reason.status
+                                     : Annotate(reason.status, reason.name);
+      text += fmt::format("{}{}", text.empty() ? "" : "; ", Message(named));
+      if (reason.count > 1)
+        text += fmt::format(" (and {} more)", reason.count - 1);
+    }
+    if (other_count_ > 0) {
+      text += fmt::format("; {} more for other reasons", other_count_);
+    }
+    return absl::Status(passing_.value_or(reasons_.front().status.code()),
+                        text);
+  }
+
+ private:
+  static constexpr size_t kReasonsMax = 8;
+  struct Reason {
+    std::string name;  // Empty if the file has no name for the tensor.
+    absl::Status status;
+    int64_t count = 0;
+  };
+
+  std::vector<Reason> reasons_;
+  int64_t other_count_ = 0;
+  std::optional<absl::StatusCode> passing_;
+};
 
 std::string ScopeOf(const ImportOptions& options) {
   std::string scope;
@@ -290,20 +344,17 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
                                     absl::Status& problem) {
   bool has_any = false;
   RecordsOfFile records;
+  LostTensors lost;
   while (const formats::ForeignTensor* tensor = feed_.Next(entry)) {
     has_any = true;
     absl::Status why = records.Add(entry, *tensor);
     if (why.ok()) {
       MSITD_RETURN_IF_ERROR(SendTensor(entry, *tensor, in_ledger, why));
     }
-    if (!why.ok() && (problem.ok() || ImportProblems::MayPass(why))) {
-      // A problem that may pass is preferred, because it means that the file
-      // has to be read again.
-      const std::string name = NameOf(*tensor);
-      problem = name.empty() ? why : Annotate(why, name);
-    }
-    if (!entry.tensor.empty()) return absl::OkStatus();
+    if (!why.ok()) lost.Add(NameOf(*tensor), why);
+    if (!entry.tensor.empty()) break;
   }
+  problem = lost.ToStatus();
   if (!has_any) {
     problem = entry.tensor.empty()
                   ? absl::InvalidArgumentError("it has no tensors")

@@ -51,6 +51,10 @@ TensorKey KeyOf(const trees::TreeEntry& entry,
                 const formats::ForeignTensor& tensor) {
   TensorKey key = entry.key;
   if (IsValid(key.io)) return key;
+  if (!tensor.op.empty()) {
+    if (!key.op.empty()) key.op += '/';
+    key.op += tensor.op;
+  }
   key.io = tensor.io;
   key.index = tensor.index;
   if (IsValid(key.io)) return key;

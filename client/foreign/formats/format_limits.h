@@ -19,6 +19,23 @@ inline constexpr uint64_t kAtbHeadBytesMax = uint64_t{64} << 10;
 // Nesting depth of brackets in headers.
 inline constexpr int kNestingMax = 64;
 
+// The head of a GGUF file: the bytes of a name, and its properties, texts and
+// lists. A vocabulary has some 10^5 texts.
+inline constexpr uint64_t kGgufNameBytesMax = uint64_t{64} << 10;
+inline constexpr uint64_t kGgufItemsMax = uint64_t{1} << 24;
+
+// JSON of Polygraphy: the bytes in which an array is searched to recognize a
+// file, the bytes of a file, one array of which is held as text, and the
+// decoded arrays that are held.
+inline constexpr uint64_t kPolygraphyFileBytesMax = uint64_t{2} << 30;
+inline constexpr uint64_t kPolygraphyProbeBytes = uint64_t{64} << 10;
+inline constexpr uint64_t kPolygraphyBytesMax = uint64_t{1} << 30;
+
+// A trace of transformers: its bytes, nearly all of which are printed values.
+inline constexpr uint64_t kTraceBytesMax = uint64_t{4} << 30;
+// One shape, type, statistic or name of a file in it.
+inline constexpr size_t kTraceTextBytesMax = size_t{4} << 10;
+
 // Tensors of one file.
 inline constexpr uint64_t kTensorsMax = 65536;
 

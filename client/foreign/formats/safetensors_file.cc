@@ -200,7 +200,8 @@ bool IsSafetensors(std::string_view first_bytes, uint64_t size) {
   return length <= std::max(size, kHeadBytesMax);
 }
 
-OpenedFile OpenSafetensors(std::shared_ptr<const ByteSource> bytes) {
+absl::StatusOr<std::vector<FileEntry>> ReadSafetensors(
+    std::shared_ptr<const ByteSource> bytes, Attributes& attributes) {
   MSITD_ASSIGN_OR_RETURN(const uint64_t length, bytes->ReadNumber<uint64_t>(0));
   if (length > kHeadBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
@@ -218,9 +219,16 @@ OpenedFile OpenSafetensors(std::shared_ptr<const ByteSource> bytes) {
   for (Row& row : handler.rows) {
     entries.push_back(EntryOfRow(std::move(row), bytes, kHeadBegin + length));
   }
-  return std::make_unique<TensorFile>(FileKind::kSafetensors,
-                                      std::move(handler.attributes),
-                                      std::move(entries));
+  attributes = std::move(handler.attributes);
+  return entries;
+}
+
+OpenedFile OpenSafetensors(std::shared_ptr<const ByteSource> bytes) {
+  Attributes attributes;
+  MSITD_ASSIGN_OR_RETURN(std::vector<FileEntry> entries,
+                         ReadSafetensors(std::move(bytes), attributes));
+  return std::make_unique<TensorFile>(
+      FileKind::kSafetensors, std::move(attributes), std::move(entries));
 }
 
 }  // namespace msitd::formats

@@ -8,10 +8,13 @@
 #include "client/foreign/formats/file_entry.h"
 #include "client/foreign/formats/ge/ge_dump_file.h"
 #include "client/foreign/formats/ge/ge_stats_file.h"
+#include "client/foreign/formats/gguf_file.h"
 #include "client/foreign/formats/npy_file.h"
 #include "client/foreign/formats/npz_file.h"
+#include "client/foreign/formats/polygraphy_file.h"
 #include "client/foreign/formats/safetensors_file.h"
 #include "client/foreign/formats/torch/torch_file.h"
+#include "client/foreign/formats/transformers_trace.h"
 #include "client/foreign/formats/zip_archive.h"
 #include "client/foreign/names/call_order.h"
 #include "protos/base/shape.h"
@@ -27,6 +30,18 @@ std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Returns the reason for refusing a file of another kind, and its conversion.
+absl::Status UnknownKind(std::string_view first) {
+  if (first.starts_with("\x89HDF\r\n\x1a\n")) {
+    return absl::InvalidArgumentError(
+        "it is HDF5, which msitd does not read; convert it in Python: import "
+        "h5py, numpy; numpy.savez(\"out.npz\", **{k: v[()] for k, v in "
+        "h5py.File(\"FILE\").items()})");
+  }
+  return absl::InvalidArgumentError(
+      "it is not a kind of file that msitd can read");
 }
 
 OpenedFile OpenNpy(std::shared_ptr<const ByteSource> bytes,
@@ -100,6 +115,12 @@ std::string_view FileKindName(FileKind kind) {
       return "torch";
     case FileKind::kGeStats:
       return "ge_stats";
+    case FileKind::kGguf:
+      return "gguf";
+    case FileKind::kPolygraphy:
+      return "polygraphy";
+    case FileKind::kTransformersTrace:
+      return "transformers_trace";
   }
   return "unknown";
 }
@@ -168,6 +189,7 @@ OpenedFile OpenByContent(std::shared_ptr<const ByteSource> bytes,
       bytes->ReadText(0, std::min(kKindBytes, bytes->size())));
   if (IsNpy(first)) return OpenNpy(std::move(bytes), options);
   if (IsZip(first)) return OpenZip(std::move(bytes), options);
+  if (IsGguf(first)) return OpenGguf(std::move(bytes));
   if (IsOldTorch(first)) return OldTorchProblem();
   if (IsGeStats(first)) return OpenGeStats(std::move(bytes));
   if (IsAtb(first)) {
@@ -177,8 +199,11 @@ OpenedFile OpenByContent(std::shared_ptr<const ByteSource> bytes,
     return OpenSafetensors(std::move(bytes));
   }
   if (IsGeDump(first, bytes->size())) return OpenGeDump(std::move(bytes));
-  return absl::InvalidArgumentError(
-      "it is not a kind of file that msitd can read");
+  if (IsTransformersTrace(first)) {
+    return OpenTransformersTrace(std::move(bytes), folder);
+  }
+  if (IsPolygraphy(*bytes)) return OpenPolygraphy(std::move(bytes), options);
+  return UnknownKind(first);
 }
 
 }  // namespace

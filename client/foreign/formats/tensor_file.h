@@ -26,6 +26,9 @@ enum class FileKind : uint8_t {
   kNpz,
   kTorch,
   kGeStats,
+  kGguf,
+  kPolygraphy,
+  kTransformersTrace,
 };
 
 // Returns a word such as "npy".
@@ -39,6 +42,9 @@ using Attributes = std::map<std::string, std::string>;
 struct ForeignTensor {
   // The name in the container; empty if it has no names.
   std::string name;
+  // The op in a container that has inputs and outputs of several; empty
+  // otherwise. `io` and `index` are set as well.
+  std::string op;
   // kUnspecified and empty if the container does not specify them.
   Io io = Io::kUnspecified;
   std::string index;

@@ -49,6 +49,7 @@ class FilesTree final : public TreeBase {
       : TreeBase(TreeKind::kFiles, folder),
         is_rank_said_(options.is_rank_said),
         pattern_(options.name_pattern),
+        keeps_first_place_(options.keeps_first_place),
         is_part_(folder.is_part() || folder.is_single_file()) {
     set_has_known_order(options.is_in_order);
   }
@@ -139,21 +140,30 @@ class FilesTree final : public TreeBase {
   }
 
   // Returns an error if two files, which are adjacent, have the same place.
-  absl::Status CheckPlaces() const {
+  // With `keeps_first_place_`, removes the second one and adds a problem
+  // instead.
+  absl::Status CheckPlaces() {
     const auto place = [](const File& file) {
       return std::tie(file.place.rank, file.place.token, file.place.op,
                       file.call, file.io, file.index);
     };
-    const auto same = std::adjacent_find(
-        files_.begin(), files_.end(),
-        [&](const File& a, const File& b) { return place(a) == place(b); });
-    if (same == files_.end()) return absl::OkStatus();
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "by the pattern, {} and {} are both rank {}, token {}, "
-                      "op \"{}\", call {}",
-                      root().PathOf(same->path),
-                      root().PathOf(std::next(same)->path), same->place.rank,
-                      same->place.token, same->place.op, same->call);
+    std::vector<File> kept;
+    for (File& file : files_) {
+      if (kept.empty() || place(kept.back()) != place(file)) {
+        kept.push_back(std::move(file));
+        continue;
+      }
+      const absl::Status same = MakeStatus(
+          absl::StatusCode::kInvalidArgument,
+          "by the pattern, {} and {} are both rank {}, token {}, op \"{}\", "
+          "call {}",
+          root().PathOf(kept.back().path), root().PathOf(file.path),
+          file.place.rank, file.place.token, file.place.op, file.call);
+      if (!keeps_first_place_) return same;
+      AddProblem(root().PathOf(file.path), same);
+    }
+    files_ = std::move(kept);
+    return absl::OkStatus();
   }
 
   // Parses paths again if a word in them is not a rank; see files_tree.h.
@@ -223,6 +233,7 @@ class FilesTree final : public TreeBase {
 
   const bool is_rank_said_;
   const std::optional<NamePattern> pattern_;
+  const bool keeps_first_place_;
   const bool is_part_;
   std::vector<File> files_;
   size_t next_file_ = 0;

@@ -17,7 +17,8 @@ namespace msitd::trees {
 //
 // With TreeOptions::name_pattern, these properties are determined from the
 // pattern instead. A file that does not match it is a problem. If two files
-// have the same place, the tree is not opened, and the error names both.
+// have the same place, the tree is not opened, and the error names both; with
+// TreeOptions::keeps_first_place, the second one is a problem.
 //
 // The order in which the tensors were computed is not known: entries are
 // ordered by names::EndsBefore, and has_known_order() is false.

@@ -146,6 +146,9 @@ struct TreeOptions {
   bool is_rank_said = false;
   // For files: the pattern of their names. If `kind` is not set, it is kFiles.
   std::optional<NamePattern> name_pattern = {};
+  // With `name_pattern`: a file with the place of another one is a problem, and
+  // the tree is opened. For a folder that grows, which is opened repeatedly.
+  bool keeps_first_place = false;
   // For MindIE: the folder with its two mappings. Empty: in the tree, or on the
   // path to it.
   std::string mapping_folder = {};

@@ -65,13 +65,26 @@ const trees::TreeEntry* StreamedTree::Next() {
       if (is_of_round || ReadStamp(next->file, &stamp)) return next;
       continue;
     }
-    if (!is_of_round) continue;
+    if (!is_of_round || !HasRank(*next)) continue;
     entry_ = *next;
+    if (rules_.keeps_calls) return &entry_;
     const Call call = CallOfFile(kind(), entry_.file);
     entry_.key.call = book_.CallOf(fill::Renamed(options_, entry_).key,
                                    call.group, call.time);
     return &entry_;
   }
+}
+
+bool StreamedTree::HasRank(const trees::TreeEntry& entry) {
+  const int32_t rank = fill::Renamed(options_, entry).key.rank;
+  if (rules_.world_size == 0 || rank < rules_.world_size) return true;
+  round_.problems.push_back(
+      {entry.file,
+       MakeStatus(absl::StatusCode::kInvalidArgument,
+                  "its rank {} is not one of the {} ranks of the run: use "
+                  "another run with --world-size",
+                  rank, rules_.world_size)});
+  return false;
 }
 
 bool StreamedTree::IsFinal(const trees::TreeEntry& entry) const {

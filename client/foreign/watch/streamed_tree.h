@@ -36,16 +36,26 @@ class StreamedTree final : public trees::Tree {
     std::function<bool(int64_t token)> takes_documents = {};
   };
 
+  // Rules for all rounds.
+  struct Rules {
+    // Calls are those of the reader, because names of files specify them.
+    bool keeps_calls = false;
+    // The number of ranks of the run; 0 if it is not known. Entries of higher
+    // ranks are problems.
+    int32_t world_size = 0;
+  };
+
   // Problems with files of other rounds. Each is reported once.
   using ToldProblems = std::unordered_set<uint64_t>;
 
   // Borrows everything except `tree`.
   StreamedTree(std::unique_ptr<trees::Tree> tree, Round& round,
-               const fill::ImportOptions& options, CallBook& book,
-               ToldProblems& told)
+               const fill::ImportOptions& options, const Rules& rules,
+               CallBook& book, ToldProblems& told)
       : tree_(std::move(tree)),
         round_(round),
         options_(options),
+        rules_(rules),
         book_(book),
         told_(told) {}
 
@@ -60,10 +70,13 @@ class StreamedTree final : public trees::Tree {
 
  private:
   bool IsFinal(const trees::TreeEntry& entry) const;
+  // Returns false, after adding a problem, if the run lacks the rank.
+  bool HasRank(const trees::TreeEntry& entry);
 
   const std::unique_ptr<trees::Tree> tree_;
   Round& round_;
   const fill::ImportOptions& options_;
+  const Rules rules_;
   CallBook& book_;
   ToldProblems& told_;
   trees::TreeEntry entry_;

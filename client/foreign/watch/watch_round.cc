@@ -159,9 +159,7 @@ absl::Status Watcher::DoRound(bool must, bool* is_sent) {
     past = PastFolders();
     PrepareWhole(round);
   }
-  auto opened = reader_.open(
-      folder_.Showing(shown),
-      {.mapping_folder = options_.mapping_folder, .may_lack_mappings = true});
+  auto opened = reader_.open(folder_.Showing(shown), ReaderOptions());
   if (!opened.ok()) {
     // Other files may complete a tree that is read as a whole.
     const bool may_open = !is_by_file && (!is_ended_ || shown_.empty());
@@ -169,7 +167,10 @@ absl::Status Watcher::DoRound(bool must, bool* is_sent) {
     Await(files);
     return absl::OkStatus();
   }
-  StreamedTree tree(*std::move(opened), round, options_.import, *book_, told_);
+  const StreamedTree::Rules rules{options_.name_pattern.has_value(),
+                                  host_.world_size()};
+  StreamedTree tree(*std::move(opened), round, options_.import, rules, *book_,
+                    told_);
   const absl::Status sent = job_->Import(tree, root_);
   if (sent.ok()) {
     has_noted_absence_ = false;

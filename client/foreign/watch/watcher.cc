@@ -293,9 +293,7 @@ absl::Status Watcher::TryBegin(bool must) {
   const auto reader = trees::DetectReader(folder_);
   if (!reader.ok()) return absl::OkStatus();
   const bool is_plain = reader->kind == trees::TreeKind::kFiles;
-  const bool has_time = now - activity_time_ >= kPlainQuiet ||
-                        now - first_file_time_ >= kPlainTime;
-  if (is_plain && !has_time && !must) return absl::OkStatus();
+  if (is_plain && !HasSettledFiles(now) && !must) return absl::OkStatus();
   MSITD_RETURN_IF_ERROR(CheckKind(reader->kind));
   MSITD_ASSIGN_OR_RETURN(const auto tree, reader->open(folder_, {}));
   const absl::Status begun = Begin(*reader, *tree);
@@ -310,10 +308,29 @@ absl::Status Watcher::TryBeginAs(trees::TreeKind kind, bool must) {
   if (now < detect_time_ && !must) return absl::OkStatus();
   detect_time_ = now + kDetectInterval;
   MSITD_ASSIGN_OR_RETURN(const trees::TreeReader reader, trees::ReaderOf(kind));
-  const auto tree = reader.open(folder_, {});
+  if (options_.name_pattern && !HasSettledFiles(now) && !must) {
+    return absl::OkStatus();
+  }
+  const auto tree = reader.open(folder_, ReaderOptions());
   if (tree.ok()) return Begin(reader, **tree);
+  // With a pattern, more files do not change the reason.
+  if (options_.name_pattern) return tree.status();
   // A folder without files is not a tree of this kind yet.
   return must && states_.pending_count() > 0 ? tree.status() : absl::OkStatus();
+}
+
+bool Watcher::HasSettledFiles(Clock::time_point now) const {
+  return states_.pending_count() > 0 && (now - activity_time_ >= kPlainQuiet ||
+                                         now - first_file_time_ >= kPlainTime);
+}
+
+trees::TreeOptions Watcher::ReaderOptions() const {
+  trees::TreeOptions out;
+  out.mapping_folder = options_.mapping_folder;
+  out.may_lack_mappings = true;
+  out.name_pattern = options_.name_pattern;
+  out.keeps_first_place = true;
+  return out;
 }
 
 absl::Status Watcher::CheckKind(trees::TreeKind kind) const {

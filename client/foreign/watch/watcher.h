@@ -33,6 +33,9 @@ namespace msitd::watch {
 struct WatchOptions {
   // Nothing: detected from the content, once there is any.
   std::optional<trees::TreeKind> kind;
+  // As in TreeOptions, except that `kind` must be kFiles. The watch begins when
+  // there was time for files of all ranks to appear.
+  std::optional<trees::NamePattern> name_pattern;
   fill::ImportOptions import;
   // As in TreeOptions. The mappings are read once both exist.
   std::string mapping_folder;
@@ -78,6 +81,9 @@ class WatchHost {
   // current.
   virtual fill::ImportTarget& target() = 0;
   virtual fill::ImportLedger& ledger() = 0;
+  // Called after Begin. Returns the number of ranks of the run; 0 if it is not
+  // known.
+  virtual int32_t world_size() { return 0; }
 
   // Called after Begin. Returns true if the run has everything that its ledger
   // listed then, as it was sent: without conflicts, filtered or dropped
@@ -165,6 +171,9 @@ class Watcher final : private FileProber {
   // Begins with the kind that the user has set, once there is such a tree.
   absl::Status TryBeginAs(trees::TreeKind kind, bool must);
   absl::Status CheckKind(trees::TreeKind kind) const;
+  // Returns true if files have appeared, and there was time for more.
+  bool HasSettledFiles(Clock::time_point now) const;
+  trees::TreeOptions ReaderOptions() const;
   // Returns true if the daemon cannot be reached but may become available.
   bool MayCome(const absl::Status& status) const;
   void NoteAbsence(const absl::Status& status);

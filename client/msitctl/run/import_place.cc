@@ -54,6 +54,14 @@ void AddImportPlaceFlags(CLI::App& verb, ImportPlaceFlags& flags) {
                   "MindIE only: folder with its two op mappings; default: the "
                   "imported folder or one of its parents")
       ->type_name("DIR");
+  verb.add_option("--name-pattern", flags.name_pattern,
+                  "Pattern of the names of files, such as "
+                  "'rank{rank}_step{token}_{op}': a text with the fields "
+                  "{rank}, {token}, {call}, {io}, {op} and {index}. It is "
+                  "compared with names without their suffix and, if it has "
+                  "slashes, with the folders before them. Files that do not "
+                  "match are problems")
+      ->type_name("PATTERN");
 }
 
 ask::Outcome ReadSource(const ImportPlaceFlags& flags,
@@ -65,6 +73,32 @@ ask::Outcome ReadSource(const ImportPlaceFlags& flags,
       fmt::format("--source: \"{}\" is not one of files, ge, fx, mindie, msit, "
                   "atb and msprobe",
                   flags.source));
+}
+
+ask::Outcome ReadNamePattern(const ImportPlaceFlags& flags,
+                             std::optional<trees::TreeKind>& kind,
+                             std::optional<trees::NamePattern>& pattern) {
+  if (flags.name_pattern.empty()) return {};
+  auto parsed = trees::NamePattern::Parse(flags.name_pattern);
+  if (!parsed.ok()) {
+    return ask::UsageError(fmt::format("--name-pattern \"{}\": {}",
+                                       flags.name_pattern,
+                                       Message(parsed.status())));
+  }
+  if (kind.value_or(trees::TreeKind::kFiles) != trees::TreeKind::kFiles) {
+    return ask::UsageError(fmt::format(
+        "--name-pattern is only for files, not for --source {}", flags.source));
+  }
+  if (flags.rank.has_value() && parsed->has_rank()) {
+    return ask::UsageError("--rank does not go with {rank} of --name-pattern");
+  }
+  if (flags.token.has_value() && parsed->has_token()) {
+    return ask::UsageError(
+        "--token does not go with {token} of --name-pattern");
+  }
+  kind = trees::TreeKind::kFiles;
+  pattern = *std::move(parsed);
+  return {};
 }
 
 int32_t WorldSizeOf(const ImportPlaceFlags& flags, int32_t of_trees) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "client/ask/query/outcome.h"
 #include "client/foreign/fill/import_job.h"
+#include "client/foreign/trees/name_pattern.h"
 #include "client/foreign/trees/tree.h"
 #include "client/msitctl/invocation.h"
 #include "client/msitctl/run/import_result.pb.h"
@@ -26,12 +27,19 @@ struct ImportPlaceFlags {
   std::string device;
   std::string prefix;
   std::string mapping_folder;
+  std::string name_pattern;
 };
 void AddImportPlaceFlags(CLI::App& verb, ImportPlaceFlags& flags);
 
 // Parses --source; nothing if it is not given.
 ask::Outcome ReadSource(const ImportPlaceFlags& flags,
                         std::optional<trees::TreeKind>& kind);
+
+// Parses --name-pattern; nothing if it is not given. `kind` is that of
+// --source; with a pattern, it becomes kFiles.
+ask::Outcome ReadNamePattern(const ImportPlaceFlags& flags,
+                             std::optional<trees::TreeKind>& kind,
+                             std::optional<trees::NamePattern>& pattern);
 
 // Returns the world size of the run. The user's value takes precedence over
 // that of the trees. 0 if there is neither.

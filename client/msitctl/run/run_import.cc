@@ -40,7 +40,6 @@ struct ImportFlags : ImportPlaceFlags {
   bool keep_open = false;
   bool seal = false;
   std::string order;
-  std::string name_pattern;
 };
 
 struct OpenedTree {
@@ -76,32 +75,6 @@ std::vector<std::string> OrderFiles(std::vector<std::string> paths) {
   return paths;
 }
 
-// Parses --name-pattern.
-ask::Outcome ReadNamePattern(const ImportFlags& flags,
-                             trees::TreeOptions& options) {
-  if (flags.name_pattern.empty()) return {};
-  auto pattern = trees::NamePattern::Parse(flags.name_pattern);
-  if (!pattern.ok()) {
-    return ask::UsageError(fmt::format("--name-pattern \"{}\": {}",
-                                       flags.name_pattern,
-                                       Message(pattern.status())));
-  }
-  if (options.kind.value_or(trees::TreeKind::kFiles) !=
-      trees::TreeKind::kFiles) {
-    return ask::UsageError(fmt::format(
-        "--name-pattern is only for files, not for --source {}", flags.source));
-  }
-  if (flags.rank.has_value() && pattern->has_rank()) {
-    return ask::UsageError("--rank does not go with {rank} of --name-pattern");
-  }
-  if (flags.token.has_value() && pattern->has_token()) {
-    return ask::UsageError(
-        "--token does not go with {token} of --name-pattern");
-  }
-  options.name_pattern = *std::move(pattern);
-  return {};
-}
-
 ask::Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
   trees::TreeOptions options;
   MSITCTL_RETURN_IF_FAILED(ReadSource(flags, options.kind));
@@ -109,7 +82,8 @@ ask::Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
   options.devices_are_ranks = flags.device_ranks;
   options.is_in_order = flags.order == kInOrder;
   options.is_rank_said = flags.rank.has_value();
-  MSITCTL_RETURN_IF_FAILED(ReadNamePattern(flags, options));
+  MSITCTL_RETURN_IF_FAILED(
+      ReadNamePattern(flags, options.kind, options.name_pattern));
   for (const std::string& path : OrderFiles(flags.paths)) {
     auto tree = trees::OpenTree(path, options);
     if (!tree.ok()) return ask::LocalError(Message(tree.status()));
@@ -330,14 +304,6 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
                   "report no first op and no cause")
       ->check(CLI::IsMember({std::string(kInOrder)}))
       ->type_name("names");
-  verb.add_option("--name-pattern", flags.name_pattern,
-                  "Pattern of the names of files, such as "
-                  "'rank{rank}_step{token}_{op}': a text with the fields "
-                  "{rank}, {token}, {call}, {io}, {op} and {index}. It is "
-                  "compared with names without their suffix and, if it has "
-                  "slashes, with the folders before them. Files that do not "
-                  "match are problems")
-      ->type_name("PATTERN");
   verb.add_flag(
       "--dry-run", flags.dry_run,
       "Open all files and report what would be imported, without a daemon");

@@ -153,6 +153,7 @@ class Host final : public watch::WatchHost {
 
   fill::ImportTarget& target() override { return target_; }
   fill::ImportLedger& ledger() override { return *ledger_; }
+  int32_t world_size() override { return import_target_.run().world_size(); }
   bool holds_ledger() override {
     const v1::RunCounters& counters = import_target_.run().counters();
     // An earlier policy may have excluded something.
@@ -334,6 +335,8 @@ ask::Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
     return ask::UsageError("--run is required: the run to import into");
   watch::WatchOptions options;
   MSITCTL_RETURN_IF_FAILED(ReadSource(flags, options.kind));
+  MSITCTL_RETURN_IF_FAILED(
+      ReadNamePattern(flags, options.kind, options.name_pattern));
   options.import = JobOptions(flags, invocation);
   options.import.keeps_streams = true;
   options.mapping_folder = flags.mapping_folder;
@@ -399,7 +402,9 @@ void AddWatchCommand(CommandLine& line) {
                    "msitctl watch /dump --run npu --keep summary "
                    "--until-idle 30s --seal\n"
                    "msitctl watch /dump --run npu --keep norms.py:norms "
-                   "--delete",
+                   "--delete\n"
+                   "msitctl watch /dump --run own --name-pattern "
+                   "'rank{rank}_step{token}_{op}'",
        .rpcs = "RunService.CreateRun, RunService.GetRun, RunService.SealRun, "
                "AttachmentService.WriteAttachment, "
                "AttachmentService.ReadAttachment, IngestService.WriteChunks, "

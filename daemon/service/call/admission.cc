@@ -72,16 +72,6 @@ std::string AuditTarget(const ProtoMessage& request) {
   return out;
 }
 
-access::Caller CallerOf(const grpc::ServerContextBase& context) {
-  const std::shared_ptr<const grpc::AuthContext> connection =
-      context.auth_context();
-  if (connection == nullptr) return {};
-  const std::vector<grpc::string_ref> found =
-      connection->FindPropertyValues(kCallerProperty);
-  if (found.size() != 1) return {};
-  return access::ParseCaller({found.front().data(), found.front().size()});
-}
-
 std::string MakeDaemonId() {
   std::random_device random;
   const auto half = [&random] { return uint64_t{random()} << 32 | random(); };

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/access/gatekeeper.h"
+#include "daemon/service/call/caller_stamp.h"
 #include "daemon/service/call/first_reads.h"
 
 // How calls are admitted.
@@ -27,14 +28,6 @@ struct Admission {
 
 // Returns a new id.
 std::string MakeDaemonId();
-
-// The property of a connection that contains its caller in the format of
-// access::ToText. The server sets it.
-inline constexpr const char* kCallerProperty = "msitd_caller";
-
-// Returns the caller of a call; a caller without a name or role if the server
-// has not set the property.
-access::Caller CallerOf(const grpc::ServerContextBase& context);
 
 // Returns the target of a request for the audit log: the values of its fields
 // that name a run, tensors, a comparison, an attachment, an archive or a job,

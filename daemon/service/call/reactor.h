@@ -42,8 +42,11 @@ namespace msitd::service {
 class Call {
  public:
   explicit Call(const grpc::CallbackServerContext& context)
-      : deadline_(context.deadline()), caller_(CallerOf(context)) {}
+      : context_(context),
+        deadline_(context.deadline()),
+        caller_(CallerOf(context)) {}
 
+  // Returns the caller, with its role from the beginning of the call.
   const access::Caller& caller() const { return caller_; }
 
   std::chrono::system_clock::time_point deadline() const { return deadline_; }
@@ -62,9 +65,19 @@ class Call {
     return absl::OkStatus();
   }
 
+  // Returns PERMISSION_DENIED if the caller has had a role when the call began
+  // and has none any more. Streams call this before each message. Must not be
+  // called after the call was finished.
+  absl::Status CheckStillHasRole() const {
+    if (caller_.role == access::Role::kNone) return absl::OkStatus();
+    return access::CheckRole(CallerOf(context_), access::Role::kReader,
+                             "to continue this stream");
+  }
+
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
  private:
+  const grpc::CallbackServerContext& context_;
   const std::chrono::system_clock::time_point deadline_;
   const access::Caller caller_;
   std::atomic<bool> cancelled_{false};
@@ -254,7 +267,9 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
 
   // Each branch passes on the ownership of the call as its last access.
   void Step() {
-    if (const absl::Status status = call_.Check(); !status.ok()) {
+    absl::Status status = call_.Check();
+    if (status.ok()) status = call_.CheckStillHasRole();
+    if (!status.ok()) {
       End(status);
       return;
     }

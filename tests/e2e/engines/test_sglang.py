@@ -536,12 +536,12 @@ def test_without_a_daemon_one_of_the_process_keeps_what_it_recorded(
 ) -> None:
     monkeypatch.delenv("MSITD_ENDPOINT")
     monkeypatch.setenv("PATH", f"{BIN_DIR}:{os.environ['PATH']}")
-    monkeypatch.setattr(face_client, "is_daemon_there", lambda: False)
+    monkeypatch.setattr(face_client, "why_no_daemon", lambda: "a test wants none")
     monkeypatch.setattr(recording, "_FOLDER", str(tmp_path / "out"))
     dumper = make()
     dumper.dump("x", torch.ones(2))
     dumper.close()
-    assert "no daemon of msitd runs here" in caplog.text
+    assert "a test wants none" in caplog.text
     (store,) = Path("out").glob(".msitd-*/data")
     later = Daemon(tmp_path)
     later.data_dir = store.absolute()

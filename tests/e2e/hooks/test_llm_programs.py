@@ -276,7 +276,7 @@ def test_without_a_daemon_one_is_started_and_ends(
 ) -> None:
     monkeypatch.delenv("MSITD_ENDPOINT")
     monkeypatch.delenv("MSITCTL_ENDPOINT")
-    monkeypatch.setattr(face_client, "is_daemon_there", lambda: False)
+    monkeypatch.setattr(face_client, "why_no_daemon", lambda: "a test wants none")
     started = []
 
     class Noted(private_daemon.PrivateDaemon):
@@ -287,7 +287,7 @@ def test_without_a_daemon_one_is_started_and_ends(
     monkeypatch.setattr(face_client, "PrivateDaemon", Noted)
     device = dump()
     assert folders_of(device) == FOLDERS
-    assert "no daemon of msitd runs here" in caplog.text
+    assert "a test wants none" in caplog.text
     (process,) = started
     assert process is not None
     assert process.returncode is not None
@@ -302,7 +302,7 @@ def test_what_cannot_be_written_stays_in_the_store(
 ) -> None:
     monkeypatch.delenv("MSITD_ENDPOINT")
     monkeypatch.delenv("MSITCTL_ENDPOINT")
-    monkeypatch.setattr(face_client, "is_daemon_there", lambda: False)
+    monkeypatch.setattr(face_client, "why_no_daemon", lambda: "a test wants none")
     monkeypatch.setattr(msitctl, "find_program", lambda _: "/bin/false")
     model = Model()
     with llm.register_hook(model, llm.DumpConfig()) as handle:

@@ -433,3 +433,66 @@ exec setpriv --reuid="$0" --regid="$0" --clear-groups "$@"
     # The remedy that needs no administrator.
     environment["MSITD_ENDPOINT"] = "personal"
     assert run("msitctl", "run", "list").returncode == 0
+
+
+DUMP = """
+import sys, torch
+from torch import nn
+from msitd.llm import DumpConfig, register_hook
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+handle = register_hook(model, DumpConfig(dump_path="dump", token_range=[0, 1]))
+with torch.no_grad():
+    for _ in range(2):
+        model(torch.ones(2, 4))
+handle.remove()
+"""
+
+PROBE = """
+import torch
+from torch import nn
+from msitd.probe import PrecisionDebugger
+debugger = PrecisionDebugger(dump_path="probe", task="tensor", level="L0", step=[0])
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+debugger.start(model=model)
+model(torch.ones(2, 4))
+debugger.stop()
+debugger.step()
+"""
+
+
+def test_ranks_that_dump_share_one_daemon(person: Person) -> None:
+    variables = {"WORLD_SIZE": "2", "MSITD_RUN": "dumped", "MASTER_PORT": "29511"}
+    ranks = [
+        person.start(
+            *(sys.executable, "-c", DUMP), variables={**variables, "RANK": str(rank)}
+        )
+        for rank in range(2)
+    ]
+    for rank in ranks:
+        out, err = rank.communicate(timeout=120)
+        assert rank.returncode == 0, (out, err)
+        assert "daemon of this process" not in err
+    assert len(person.daemons()) == 1 and starts(person) == 1
+    assert names(person) == {"dumped"}
+    folders = list((person.home / "dump").glob("msit_dump_*/torch_tensors/cpu_*"))
+    assert len(folders) == 2
+    for folder in folders:
+        assert len(list(folder.glob("*/*/*.pth"))) == 12
+    # No store of another daemon is left in the folder.
+    assert not list((person.home / "dump").glob(".msitd-*"))
+
+
+def test_a_probe_uses_the_daemon_that_later_queries_find(person: Person) -> None:
+    person.python(PROBE)
+    assert starts(person) == 1
+    assert len(names(person)) == 1
+    assert list((person.home / "probe").glob("step0/rank*/dump.json"))
+
+
+def test_a_user_who_starts_no_daemon_gets_the_folder(person: Person) -> None:
+    done = person.python(DUMP, variables={"MSITD_START": "0"})
+    assert "a daemon of this process" in done.stderr
+    assert "MSITD_START is 0" in done.stderr
+    assert not person.daemons()
+    assert len(list((person.home / "dump").glob("*/torch_tensors/*/*/*/*.pth"))) == 12
+    assert not list((person.home / "dump").glob(".msitd-*"))

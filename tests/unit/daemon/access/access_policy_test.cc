@@ -79,7 +79,7 @@ TEST(AccessPolicyTest, GroupsHaveNamesToo) {
   const auto policy = AccessPolicy::Create(options);
   EXPECT_EQ(policy.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Message(policy.status()),
-            "there is no group 'there-is-no-such-group'");
+            "admin_groups: there is no group 'there-is-no-such-group'");
 }
 
 TEST(AccessPolicyTest, WhoHasNoRoleIsRefused) {

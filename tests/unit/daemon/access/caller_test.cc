@@ -8,23 +8,13 @@
 namespace msitd::access {
 namespace {
 
-TEST(CallerTest, TextsAreReadBack) {
+TEST(CallerTest, NamesOfRolesAreReadBack) {
   for (const Role role :
        {Role::kNone, Role::kReader, Role::kWriter, Role::kAdmin}) {
     EXPECT_EQ(ParseRole(RoleName(role)), role);
-    for (const char* name : {"uid:1000", "cert:a name, with = and  blanks"}) {
-      const Caller caller{name, role};
-      EXPECT_EQ(ParseCaller(ToText(caller)), caller);
-    }
-  }
-}
-
-TEST(CallerTest, WhatIsNoCallerIsNobody) {
-  for (const char* text :
-       {"", "admin", "root uid:0", "Admin uid:0", " uid:0", "admin\tuid:0"}) {
-    EXPECT_EQ(ParseCaller(text), Caller()) << text;
   }
   EXPECT_FALSE(ParseRole("root").has_value());
+  EXPECT_FALSE(ParseRole("").has_value());
 }
 
 TEST(CallerTest, ARoleMayWhatThoseBelowItMay) {

@@ -107,5 +107,36 @@ TEST(GatekeeperTest, ReadsChangesAndRefusalsAreWrittenDown) {
                                                "RunService.ListRuns"}));
 }
 
+TEST(GatekeeperTest, AnotherAuditLogReceivesTheCallsThatFollow) {
+  const testing::TempDir directory;
+  const auto lines_in = [&directory](const char* name) {
+    std::ifstream file(directory / name);
+    int count = 0;
+    for (std::string line; std::getline(file, line);) ++count;
+    return count;
+  };
+  Gatekeeper::Parts parts = Parts();
+  parts.audit = *AuditLog::Open(directory / "a");
+  Gatekeeper gate(std::move(parts));
+  gate.Note(kOwner, "p", Delete(), "x", absl::OkStatus());
+  gate.SetAudit(*AuditLog::Open(directory / "b"));
+  EXPECT_EQ(lines_in("a"), 1);
+  gate.Note(kOwner, "p", Delete(), "y", absl::OkStatus());
+  gate.Note(kOwner, "p", Delete(), "z", absl::OkStatus());
+  gate.SetAudit(nullptr);
+  EXPECT_EQ(lines_in("b"), 2);
+  gate.Note(kOwner, "p", Delete(), "z", absl::OkStatus());
+  EXPECT_EQ(lines_in("a") + lines_in("b"), 3);
+}
+
+TEST(GatekeeperTest, TheLimitOfCallsCanChange) {
+  Gatekeeper gate(Parts());
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(gate.Enter(kReader, List()).ok());
+  gate.SetCallsPerSecond(1);
+  EXPECT_TRUE(gate.Enter(kReader, List()).ok());
+  EXPECT_TRUE(gate.Enter(kReader, List()).ok());
+  EXPECT_EQ(Reason(gate.Enter(kReader, List())), "REQUESTS_EXHAUSTED");
+}
+
 }  // namespace
 }  // namespace msitd::access

@@ -27,6 +27,18 @@ TEST(RateLimitsTest, ACallerHasABurstAndThenItsRate) {
   EXPECT_EQ(Admitted(limits, "a", start + seconds(3600), 100), 20);
 }
 
+TEST(RateLimitsTest, ANewLimitHoldsForTheNextCall) {
+  RateLimits limits(0);
+  const auto start = RateLimits::Clock::now();
+  EXPECT_EQ(Admitted(limits, "a", start, 1000), 1000);
+  limits.SetLimit(10);
+  EXPECT_EQ(Admitted(limits, "a", start, 100), 20);
+  limits.SetLimit(1);
+  EXPECT_EQ(Admitted(limits, "a", start + seconds(3600), 100), 2);
+  limits.SetLimit(0);
+  EXPECT_EQ(Admitted(limits, "a", start + seconds(3600), 1000), 1000);
+}
+
 TEST(RateLimitsTest, CallersDoNotShare) {
   RateLimits limits(1);
   const auto start = RateLimits::Clock::now();

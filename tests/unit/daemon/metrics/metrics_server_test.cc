@@ -41,7 +41,8 @@ class MetricsServerTest : public ::testing::Test {
                                        [this, page = std::move(page)] {
                                          ++page_count_;
                                          return page;
-                                       });
+                                       },
+                                       {});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

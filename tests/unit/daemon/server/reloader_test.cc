@@ -32,5 +32,32 @@ TEST(ReloaderTest, AnEqualConfigurationChangesNothing) {
   EXPECT_THAT(change.kept, IsEmpty());
 }
 
+TEST(ReloaderTest, RolesAndTheirNamesChange) {
+  const config::DaemonConfig current;
+  config::DaemonConfig next = current;
+  next.unix_role = "reader";
+  next.admin_groups = {"root"};
+  next.reader_certificates = {"a*"};
+  next.caller_calls_per_s = 7;
+  next.tls_client_ca = "/ca.pem";
+  const ConfigChange change = ChangeOf(current, next);
+  EXPECT_THAT(change.applied,
+              ElementsAre("unix_role", "admin_groups", "reader_certificates",
+                          "caller_calls_per_s"));
+  EXPECT_THAT(change.kept, ElementsAre("tls_client_ca"));
+  // Without the CA, the names of certificates are not valid.
+  EXPECT_FALSE(config::Validate(change.config).ok());
+}
+
+TEST(ReloaderTest, EveryKeyIsEitherReloadableOrNamed) {
+  int reloadable_count = 0;
+  for (const config::KeyHelp& key : config::Keys()) {
+    reloadable_count += IsReloadable(key.key);
+  }
+  EXPECT_EQ(reloadable_count, 26);
+  EXPECT_FALSE(IsReloadable("data_dir"));
+  EXPECT_FALSE(IsReloadable(""));
+}
+
 }  // namespace
 }  // namespace msitd::server

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -39,6 +41,60 @@ TEST_F(IngestServerTest, ChunksAreStoredAndAcknowledged) {
   }
   EXPECT_TRUE(producer.AwaitCommitted(100));
   EXPECT_EQ(TensorCount("run"), 100u);
+}
+
+// The user of this process is always an admin, and so is root, so a process of
+// another user is needed.
+class RevokedSessionTest : public ServerTest {
+ protected:
+  static constexpr uid_t kUser = 43117;
+
+  // Opens a session as another user, without leaving this process.
+  std::unique_ptr<RawProducer> OpenAsUser() {
+    EXPECT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
+    EXPECT_EQ(::chmod(path().c_str(), 0666), 0);
+    // The functions of the C library would also change the threads of the
+    // server.
+    const gid_t group = kUser;
+    EXPECT_EQ(::syscall(SYS_setgroups, 1, &group), 0);
+    EXPECT_EQ(::syscall(SYS_setresuid, kUser, kUser, 0), 0);
+    auto out = std::make_unique<RawProducer>(path());
+    EXPECT_EQ(::syscall(SYS_setresuid, 0, 0, 0), 0);
+    EXPECT_EQ(::syscall(SYS_setgroups, 0, nullptr), 0);
+    return out;
+  }
+
+  static access::AccessPolicy WritersIn(const std::string& group) {
+    access::AccessOptions options;
+    options.unix_role = access::Role::kNone;
+    options.writer_groups = {group};
+    return *access::AccessPolicy::Create(options);
+  }
+
+  access::LivePolicy policy_{WritersIn(std::to_string(kUser))};
+  testing::Producer chunks_{"run", 1, kStream};
+};
+
+TEST_F(RevokedSessionTest, EndsWhenItsCallerMayNoLongerWrite) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  options_.policy = &policy_;
+  Start();
+  const auto producer = OpenAsUser();
+  ASSERT_TRUE(producer->Open(RawProducer::Hello("run", 1, kStream)));
+  ASSERT_TRUE(producer->Publish(chunks_.Chunk(0), 0));
+  ASSERT_TRUE(producer->AwaitCommitted(1));
+  // A change that keeps the role keeps the session.
+  server_->ApplyPolicy();
+  ASSERT_TRUE(producer->Publish(chunks_.Chunk(1), 1));
+  ASSERT_TRUE(producer->AwaitCommitted(2));
+  policy_.Set(WritersIn("43118"));
+  server_->ApplyPolicy();
+  const std::optional<SessionEnd> end = producer->AwaitEnd();
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->code, static_cast<int>(absl::StatusCode::kPermissionDenied));
+  EXPECT_EQ(TensorCount("run"), 2u);
+  const auto again = OpenAsUser();
+  EXPECT_FALSE(again->Open(RawProducer::Hello("run", 1, kStream + 1)));
 }
 
 TEST_F(IngestServerTest, FinishIsAnsweredBehindTheLastCommit) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 #include "tests/support/fake_store.h"
@@ -45,6 +46,29 @@ TEST(VerifyLoopTest, ChecksNothingAtARateOfZero) {
   store.ScriptVerifying({absl::UnavailableError("called")});
   VerifyLoop loop(store, {0, {}, std::chrono::milliseconds(1)});
   loop.Stop();
+  EXPECT_EQ(loop.error(), "");
+}
+
+TEST(VerifyLoopTest, ARateThatIsSetLaterStartsTheChecks) {
+  FakeStore store;
+  store.ScriptVerifying({absl::UnavailableError("called")});
+  VerifyLoop loop(store, {0, {}, std::chrono::milliseconds(1)});
+  loop.SetOptions({1, {}, std::chrono::hours(1)});
+  store.AwaitVerify(1);
+  loop.Stop();
+  EXPECT_EQ(loop.error(), "called");
+}
+
+TEST(VerifyLoopTest, TurningTheChecksOffForgetsTheirError) {
+  FakeStore store;
+  store.ScriptVerifying({absl::UnavailableError("called")});
+  VerifyLoop loop(store, {1, {}, std::chrono::milliseconds(1)});
+  store.AwaitVerify(1);
+  loop.SetOptions({0, {}, std::chrono::milliseconds(1)});
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!loop.error().empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_EQ(loop.error(), "");
 }
 

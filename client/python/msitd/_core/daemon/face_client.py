@@ -1,4 +1,4 @@
-"""The client of an interface, with a private daemon if none is running."""
+"""The client of an interface, with a private daemon if there is no other one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msitd._core.client import Client
 from msitd._core.daemon.lazy_opening import FIRST_TRY_S
 from msitd._core.daemon.patience import LONG_S
 from msitd._core.daemon.private_daemon import PrivateDaemon
-from msitd._core.daemon.programs import is_daemon_there
+from msitd._core.daemon.programs import why_no_daemon
 
 _logger = logging.getLogger("msitd")
 
@@ -16,8 +16,10 @@ _logger = logging.getLogger("msitd")
 class FaceClient:
     """Records data that is written into the folder of another tool.
 
-    It uses the daemon that `msitd.Client` finds. If none is running and
-    MSITD_ENDPOINT is not set, it starts one for this process, which the logger
+    It uses the daemon that `msitd.Client` finds, or the personal daemon that it
+    starts, so that all ranks and later queries share one. Root, a process of a
+    service and a user without a home may have none. The folder has to be written
+    nevertheless, so a daemon of this process is used then, which the logger
     reports.
 
     Args:
@@ -43,13 +45,14 @@ class FaceClient:
         self._daemon: PrivateDaemon | None = None
         # The value for `msitd.Client`.
         self.endpoint: str | None = None
-        if not is_daemon_there():
+        why = why_no_daemon()
+        if why:
             self._daemon = PrivateDaemon(folder)
             self.endpoint = self._daemon.endpoint
             _logger.warning(
-                "no daemon of msitd runs here, so one of this process records until "
-                "its end; set MSITD_ENDPOINT=personal to keep the run in a daemon of "
-                "your own"
+                "a daemon of this process records until its end, and does not keep "
+                "the run, because there is no other: %s",
+                why,
             )
         try:
             self.client = Client(

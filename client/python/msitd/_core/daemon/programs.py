@@ -1,19 +1,31 @@
-"""Finds the endpoint for queries of a daemon."""
+"""Finds the daemon of an interface, and its endpoint for queries."""
 
 from __future__ import annotations
 
 import os
 
 from msitd._core.endpoints import choose_endpoint
-from msitd._core.personal import wants_tls
+from msitd._core.errors import MsitError
+from msitd._core.personal import START_MAX_S, find_daemon
 
 
-def is_daemon_there() -> bool:
-    """Returns whether a client without an endpoint uses another daemon than that of
-    the user.
+def why_no_daemon() -> str:
+    """Returns why a client without an endpoint has no daemon; "" if it has one.
+
+    The personal daemon of the user is started if no other one is chosen. It may not
+    be started for root, in a service, or if MSITD_START=0.
+
+    Raises:
+        MsitError: The user may not use the daemon of this machine.
     """
-    choice = choose_endpoint(None)
-    return choice.origin != "personal" or not choice.is_default or wants_tls()
+    if choose_endpoint(None).origin == "none":
+        # A daemon of the process would hide that a permission is missing.
+        find_daemon(None, START_MAX_S)
+    try:
+        find_daemon(None, START_MAX_S)
+    except MsitError as error:
+        return str(error)
+    return ""
 
 
 def query_endpoint(endpoint: str | None) -> str | None:

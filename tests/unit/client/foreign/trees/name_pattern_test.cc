@@ -118,5 +118,23 @@ TEST(NamePatternTest, TwoFilesWithOnePlaceAreRefused) {
   EXPECT_FALSE(OpenTree(made.path(""), options).ok());
 }
 
+TEST(NamePatternTest, AFolderThatGrowsKeepsTheFirstOfTwoFiles) {
+  const MadeTree made;
+  made.Write("x/s2_a.npy");
+  made.Write("y/s02_a.npy");
+  made.Write("z/s002_a.npy");
+  made.Write("z/s3_a.npy");
+  TreeOptions options;
+  options.name_pattern = *NamePattern::Parse("s{token}_{op}");
+  options.keeps_first_place = true;
+  const auto tree = made.Open("", options);
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 - 2 a#0", "0 - 3 a#0"));
+  const auto problems = tree->TakeProblems();
+  ASSERT_THAT(problems, SizeIs(2));
+  EXPECT_EQ(problems[0].file, made.path("y/s02_a.npy"));
+  EXPECT_EQ(problems[1].file, made.path("z/s002_a.npy"));
+}
+
 }  // namespace
 }  // namespace msitd::trees

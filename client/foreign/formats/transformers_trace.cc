@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/foreign/formats/transformers_trace.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "client/foreign/formats/byte_iterator.h"
+#include "client/foreign/formats/format_limits.h"
+#include "client/foreign/formats/safetensors_file.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::formats {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kModuleKey = "module_path";
+constexpr std::string_view kInputsKey = "inputs";
+constexpr std::string_view kOutputsKey = "outputs";
+constexpr std::string_view kShapePrefix = "torch.Size([";
+constexpr std::string_view kTypePrefix = "torch.";
+constexpr std::string_view kStatistics[] = {"mean", "min", "max"};
+
+// A tensor of the trace, as its texts.
+struct Row {
+  std::string module;
+  int64_t call = 0;
+  Io io = Io::kUnspecified;
+  std::string index;
+  std::string shape;
+  std::string type;
+  std::string file;  // Empty if the values are printed or absent.
+  std::map<std::string, std::string> statistics;
+};
+
+// Collects the tensors while the file is parsed.
+class Handler final : public nlohmann::json_sax<Json> {
+ public:
+  std::vector<Row> rows;
+  // Why parsing stopped.
+  absl::Status status;
+  uint64_t error_offset = 0;
+
+  bool start_object(size_t) override { return Open(true); }
+  bool end_object() override {
+    Frame frame = std::move(open_.back());
+    open_.pop_back();
+    if (!frame.row.has_value() || frame.row->shape.empty() ||
+        frame.row->type.empty()) {
+      return true;
+    }
+    return AddRow(*std::move(frame.row));
+  }
+  bool start_array(size_t) override { return Open(false); }
+  bool end_array() override {
+    open_.pop_back();
+    return true;
+  }
+  bool key(std::string& key) override {
+    open_.back().key = key.substr(0, kTraceTextBytesMax);
+    return true;
+  }
+  bool string(std::string& text) override {
+    Count();
+    if (open_.empty() || !open_.back().is_object) return true;
+    Frame& frame = open_.back();
+    if (frame.key == kModuleKey) {
+      if (text.empty() || text.size() > kTraceTextBytesMax) {
+        return Stop(absl::InvalidArgumentError("trace: a module has no path"));
+      }
+      frame.module = std::move(text);
+      frame.call = calls_[frame.module]++;
+      return true;
+    }
+    if (text.size() > kTraceTextBytesMax) return true;
+    SetField(frame, std::move(text));
+    return true;
+  }
+  bool null() override { return Count(); }
+  bool boolean(bool) override { return Count(); }
+  bool number_integer(int64_t) override { return Count(); }
+  bool number_unsigned(uint64_t) override { return Count(); }
+  bool number_float(double, const std::string&) override { return Count(); }
+  bool binary(Json::binary_t&) override { return true; }
+  bool parse_error(size_t offset, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    error_offset = offset;
+    return Stop(absl::InvalidArgumentError("trace: it is not valid JSON"));
+  }
+
+ private:
+  // Modules are in one another, with two levels of JSON for each.
+  static constexpr size_t kDepthMax = size_t{16} * kNestingMax;
+
+  struct Frame {
+    bool is_object = false;
+    std::string key;     // The current one, in an object.
+    int64_t index = -1;  // The current one, in a list.
+    std::string module;  // The path, if this is a module.
+    int64_t call = 0;
+    std::optional<Row> row;  // Set if this may be a tensor.
+  };
+
+  bool Stop(absl::Status why) {
+    if (status.ok()) status = std::move(why);
+    return false;
+  }
+  bool Count() {
+    if (!open_.empty() && !open_.back().is_object) ++open_.back().index;
+    return true;
+  }
+  bool Open(bool is_object) {
+    Count();
+    if (open_.size() == kDepthMax) {
+      return Stop(MakeStatus(absl::StatusCode::kResourceExhausted,
+                             "trace: it has more than {} values in one another",
+                             kDepthMax));
+    }
+    open_.push_back({});
+    open_.back().is_object = is_object;
+    return true;
+  }
+
+  static void SetField(Frame& frame, std::string text) {
+    if (!frame.row.has_value()) frame.row.emplace();
+    Row& row = *frame.row;
+    if (frame.key == "shape")
+      row.shape = std::move(text);
+    else if (frame.key == "dtype")
+      row.type = std::move(text);
+    else if (frame.key == "value")
+      row.file = std::move(text);
+    else
+      row.statistics[frame.key] = std::move(text);
+  }
+
+  // Finds the module and the side of the tensor whose object was just closed.
+  bool AddRow(Row row) {
+    size_t module = open_.size();
+    while (module > 0 && open_[module - 1].module.empty()) --module;
+    // A dict of the model that happens to have these keys.
+    if (module == 0) return true;
+    const Frame& owner = open_[module - 1];
+    row.module = owner.module;
+    row.call = owner.call;
+    row.io = owner.key == kInputsKey    ? Io::kInput
+             : owner.key == kOutputsKey ? Io::kOutput
+                                        : Io::kUnspecified;
+    if (!IsValid(row.io)) return true;
+    size_t first = module;
+    // {"args": [...], "kwargs": {...}}
+    const bool has_sides =
+        row.io == Io::kInput && first < open_.size() &&
+        (open_[first].key == "args" || open_[first].key == "kwargs");
+    if (has_sides) ++first;
+    for (size_t i = first; i < open_.size(); ++i) {
+      if (!row.index.empty()) row.index += '.';
+      const Frame& frame = open_[i];
+      row.index += frame.is_object ? frame.key : std::to_string(frame.index);
+    }
+    if (row.index.empty()) row.index = "0";
+    if (rows.size() == kTensorsMax) {
+      return Stop(
+          absl::ResourceExhaustedError("trace: it has too many tensors"));
+    }
+    rows.push_back(std::move(row));
+    return true;
+  }
+
+  std::vector<Frame> open_;
+  // How often each module was called.
+  std::map<std::string, int64_t> calls_;
+};
+
+// Parses text such as `torch.Size([2, 3])`.
+std::optional<std::vector<int64_t>> ShapeOf(std::string_view text) {
+  if (!text.starts_with(kShapePrefix) || !text.ends_with("])")) {
+    return std::nullopt;
+  }
+  text.remove_prefix(kShapePrefix.size());
+  text.remove_suffix(2);
+  std::vector<int64_t> shape;
+  while (!text.empty()) {
+    int64_t dim = 0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), dim);
+    // One dimension more than a tensor can have, so that CheckShape rejects it.
+    if (error != std::errc() || dim < 0 || shape.size() > kDimsMax) {
+      return std::nullopt;
+    }
+    shape.push_back(dim);
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    if (text.starts_with(", ")) text.remove_prefix(2);
+  }
+  return shape;
+}
+
+DType TypeOf(std::string_view text) {
+  if (!text.starts_with(kTypePrefix)) return DType::kUnspecified;
+  return ParseDType(text.substr(kTypePrefix.size()))
+      .value_or(DType::kUnspecified);
+}
+
+// Returns the number in text such as `tensor(1.5000e+00, device='cuda:0')`.
+std::string NumberIn(std::string_view text) {
+  constexpr std::string_view kTensor = "tensor(";
+  const size_t begin = text.find(kTensor);
+  if (begin == std::string_view::npos) return "";
+  text.remove_prefix(begin + kTensor.size());
+  return std::string(text.substr(0, text.find_first_of(",)")));
+}
+
+// Reads the tensor in the file that the trace names, as `./NAME`.
+absl::StatusOr<FileEntry> EntryOfFile(std::string_view name,
+                                      const std::string& folder) {
+  if (name.starts_with("./")) name.remove_prefix(2);
+  if (folder.empty() || name.empty() ||
+      name.find('/') != std::string_view::npos) {
+    return absl::InvalidArgumentError("its file is not in the same folder");
+  }
+  const std::string path = folder + "/" + std::string(name);
+  std::error_code ignored;
+  const auto type = std::filesystem::symlink_status(path, ignored).type();
+  if (type == std::filesystem::file_type::symlink) {
+    return absl::InvalidArgumentError("its file is a link");
+  }
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<FileSource> source,
+                         FileSource::Open(path));
+  Attributes attributes;
+  MSITD_ASSIGN_OR_RETURN(std::vector<FileEntry> entries,
+                         ReadSafetensors(std::move(source), attributes));
+  if (entries.size() != 1) {
+    return absl::InvalidArgumentError("its file does not have one tensor");
+  }
+  return std::move(entries.front());
+}
+
+// The names of files do not contain the call, so a later call of a module
+// overwrites the files of an earlier one. Only the statistics of the earlier
+// call are right.
+void KeepLastFiles(std::vector<Row>& rows) {
+  std::set<std::string> later;
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    if (row->file.empty() || later.insert(row->file).second) continue;
+    row->file.clear();
+  }
+}
+
+FileEntry EntryOfRow(const Row& row, const std::string& folder) {
+  ForeignTensor tensor;
+  tensor.op = row.call == 0 ? row.module
+                            : fmt::format("{}/call{}", row.module, row.call);
+  tensor.io = row.io;
+  tensor.index = row.index;
+  tensor.stored_type = row.type;
+  if (!row.file.empty()) {
+    auto entry = EntryOfFile(row.file, folder);
+    if (!entry.ok()) {
+      return MakeProblem(std::move(tensor),
+                         Annotate(entry.status(), "file " + row.file));
+    }
+    entry->tensor.op = std::move(tensor.op);
+    entry->tensor.io = tensor.io;
+    entry->tensor.index = std::move(tensor.index);
+    entry->tensor.name.clear();
+    return *std::move(entry);
+  }
+  tensor.dtype = TypeOf(row.type);
+  auto shape = ShapeOf(row.shape);
+  if (!shape.has_value() || !IsValid(tensor.dtype)) {
+    return MakeProblem(
+        std::move(tensor),
+        MakeStatus(absl::StatusCode::kInvalidArgument,
+                   "msitd does not know its shape \"{}\" or its type \"{}\"",
+                   row.shape.substr(0, kShownNameBytesMax),
+                   row.type.substr(0, kShownNameBytesMax)));
+  }
+  tensor.shape = *std::move(shape);
+  tensor.stored_shape = tensor.shape;
+  absl::Status fits = CheckShape(tensor.dtype, tensor.shape);
+  if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
+  for (const std::string_view name : kStatistics) {
+    const auto at = row.statistics.find(std::string(name));
+    if (at == row.statistics.end()) continue;
+    tensor.attributes[at->first] = NumberIn(at->second);
+  }
+  return MakeStatistics(std::move(tensor));
+}
+
+}  // namespace
+
+bool IsTransformersTrace(std::string_view first_bytes) {
+  const auto skip_blanks = [&first_bytes] {
+    const size_t next = first_bytes.find_first_not_of(" \t\r\n");
+    first_bytes.remove_prefix(std::min(next, first_bytes.size()));
+  };
+  skip_blanks();
+  if (!first_bytes.starts_with('{')) return false;
+  first_bytes.remove_prefix(1);
+  skip_blanks();
+  return first_bytes.starts_with("\"module_path\"");
+}
+
+OpenedFile OpenTransformersTrace(std::shared_ptr<const ByteSource> bytes,
+                                 const std::string& folder) {
+  if (bytes->size() > kTraceBytesMax) {
+    return MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "trace: it has more than {} bytes; import the "
+                      "_SUMMARY.json instead",
+                      kTraceBytesMax);
+  }
+  Handler handler;
+  const bool is_parsed =
+      Json::sax_parse(ByteIterator(*bytes), ByteIterator(), &handler);
+  if (!is_parsed && handler.error_offset >= bytes->size()) {
+    return absl::DataLossError("trace: it is truncated");
+  }
+  if (!is_parsed) return handler.status;
+  KeepLastFiles(handler.rows);
+  std::vector<FileEntry> entries;
+  for (const Row& row : handler.rows) {
+    entries.push_back(EntryOfRow(row, folder));
+  }
+  return std::make_unique<TensorFile>(FileKind::kTransformersTrace,
+                                      Attributes(), std::move(entries));
+}
+
+}  // namespace msitd::formats
