@@ -155,7 +155,7 @@ std::string ClosingLine(const ImportFlags& flags, const ImportResult& result,
 }
 
 // Prints on stderr the notes that the counts do not include.
-void TellNotes(const ImportResult& result) {
+void TellImportNotes(const ImportResult& result) {
   const auto& files = result.left_out_files();
   const int shown = std::min(files.size(), kLeftOutTextsMax);
   if (result.left_out_count() > 0) {
@@ -180,7 +180,7 @@ ask::Outcome Tell(Invocation& invocation, const ImportFlags& flags,
                   const OpenedTrees& trees, const fill::ImportJob& job,
                   bool is_over, bool is_sealed) {
   const ImportResult result = ResultOf(flags, trees, job, is_sealed);
-  if (!flags.dry_run && invocation.is_table()) TellNotes(result);
+  if (!flags.dry_run && invocation.is_table()) TellImportNotes(result);
   if (invocation.is_table()) PrintObjects(result);
   TellProblems(job.problems());
   TellConflicts(result);
