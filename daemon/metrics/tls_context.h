@@ -16,6 +16,8 @@ namespace msitd::metrics {
 struct TlsContent {
   std::string own;        // The private key and its certificate chain.
   std::string client_ca;  // Empty: clients need no certificate.
+
+  friend bool operator==(const TlsContent&, const TlsContent&) = default;
 };
 
 // The certificates and rules for TLS connections of a server. Immutable and

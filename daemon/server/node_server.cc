@@ -113,13 +113,6 @@ absl::StatusOr<std::unique_ptr<access::AuditLog>> OpenAudit(
   return out;
 }
 
-absl::StatusOr<std::shared_ptr<const metrics::TlsContext>> MetricsTls(
-    const TlsFiles& files) {
-  auto out = metrics::TlsContext::Create({files.own(), files.client_ca()});
-  if (!out.ok()) return Annotate(out.status(), "metrics_tls_cert");
-  return out;
-}
-
 upkeep::VerifyLoop::Options ToVerifyOptions(
     const config::DaemonConfig& config) {
   upkeep::VerifyLoop::Options out;
@@ -393,7 +386,7 @@ absl::Status NodeServer::StartMetricsServer(
         metrics_tls_,
         TlsFiles::Open({config.metrics_tls_cert, config.metrics_tls_key,
                         config.metrics_tls_client_ca, "metrics_tls_"}));
-    MSITD_ASSIGN_OR_RETURN(options.tls, MetricsTls(*metrics_tls_));
+    options.tls = metrics_tls_->context();
   }
   MSITD_ASSIGN_OR_RETURN(
       MetricsListener listener,
@@ -408,30 +401,20 @@ absl::Status NodeServer::StartMetricsServer(
   return absl::OkStatus();
 }
 
-std::string NodeServer::UseMetricsTls() {
-  auto tls = MetricsTls(*metrics_tls_);
-  if (!tls.ok()) return std::string(Message(tls.status()));
-  metrics_server_->SetTls(*std::move(tls));
-  return "";
-}
-
 void NodeServer::RefreshTls() {
   grpc_->RefreshTls();
-  if (metrics_tls_ == nullptr ||
-      !metrics_tls_->Refresh(std::chrono::steady_clock::now())) {
-    return;
-  }
-  if (const std::string problem = UseMetricsTls(); !problem.empty()) {
-    log::Get("server")->warn(
-        "the metrics page keeps its certificate reason='{}'", problem);
+  if (metrics_tls_ != nullptr &&
+      metrics_tls_->Refresh(std::chrono::steady_clock::now())) {
+    metrics_server_->SetTls(metrics_tls_->context());
   }
 }
 
 std::string NodeServer::ReloadTls() {
   std::string out = grpc_->ReloadTls();
   if (metrics_tls_ == nullptr) return out;
-  std::string problem = metrics_tls_->Reload(std::chrono::steady_clock::now());
-  if (problem.empty()) problem = UseMetricsTls();
+  const std::string problem =
+      metrics_tls_->Reload(std::chrono::steady_clock::now());
+  metrics_server_->SetTls(metrics_tls_->context());
   if (problem.empty() || out.empty()) return out + problem;
   return out + "; " + problem;
 }

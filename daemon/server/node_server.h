@@ -134,9 +134,6 @@ class NodeServer {
 
   absl::Status StartIngestServer(const config::DaemonConfig& config);
   absl::Status StartMetricsServer(const config::DaemonConfig& config);
-  // Lets the metrics server use the contents of metrics_tls_. Returns the
-  // problem, or nothing.
-  std::string UseMetricsTls();
   // See NodeStatus.
   std::string SharedMemoryPages() const;
 

@@ -41,8 +41,8 @@ std::string PathOf(const UniqueFd& fd) {
 
 absl::StatusOr<std::unique_ptr<TlsFiles>> TlsFiles::Open(Paths paths) {
   auto out = std::unique_ptr<TlsFiles>(new TlsFiles(std::move(paths)));
-  MSITD_ASSIGN_OR_RETURN(out->content_, out->Read());
-  MSITD_RETURN_IF_ERROR(out->Publish(out->content_));
+  MSITD_ASSIGN_OR_RETURN(Content content, out->Read());
+  MSITD_RETURN_IF_ERROR(out->Publish(std::move(content)));
   return out;
 }
 
@@ -76,10 +76,21 @@ absl::StatusOr<TlsFiles::Content> TlsFiles::Read() const {
                                             paths_.client_ca));
 }
 
-absl::Status TlsFiles::Publish(const Content& content) {
+absl::Status TlsFiles::Publish(Content content) {
+  // OpenSSL has rules in addition to those of Read, such as the minimum length
+  // of keys.
+  auto context = metrics::TlsContext::Create(content);
+  if (!context.ok()) {
+    return Annotate(context.status(), fmt::format("{}cert {}", paths_.prefix,
+                                                  paths_.certificate));
+  }
   MSITD_RETURN_IF_ERROR(Replace(content.own, own_));
-  if (paths_.client_ca.empty()) return absl::OkStatus();
-  return Replace(content.client_ca, client_ca_);
+  if (!paths_.client_ca.empty()) {
+    MSITD_RETURN_IF_ERROR(Replace(content.client_ca, client_ca_));
+  }
+  content_ = std::move(content);
+  context_ = *std::move(context);
+  return absl::OkStatus();
 }
 
 std::string TlsFiles::Reload(Clock::time_point now) {
@@ -98,9 +109,8 @@ bool TlsFiles::Refresh(Clock::time_point now) {
     problem_.clear();
     return false;
   }
-  if (status.ok()) status = Publish(*content);
+  if (status.ok()) status = Publish(*std::move(content));
   if (status.ok()) {
-    content_ = *std::move(content);
     problem_.clear();
     log::Get("server")->info("TLS files have changed certificate={}",
                              paths_.certificate);

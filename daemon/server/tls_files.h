@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/metrics/tls_context.h"
 #include "protos/os/unique_fd.h"
 
 namespace msitd::server {
@@ -36,8 +37,8 @@ class TlsFiles {
 
   // Reads and validates the files.
   //
-  // Errors: INVALID_ARGUMENT if a file is not PEM or the files do not match;
-  // those of reading. They name the file.
+  // Errors: INVALID_ARGUMENT if a file is not PEM, the files do not match, or
+  // OpenSSL does not accept them; those of reading. They name the file.
   static absl::StatusOr<std::unique_ptr<TlsFiles>> Open(Paths paths);
 
   // Paths of the copies: one contains the key and the certificates, the other
@@ -46,9 +47,10 @@ class TlsFiles {
   std::string own_copy() const;
   std::string client_ca_copy() const;  // Empty for none.
 
-  // The contents of the copies. `own` is the key, followed by the certificates.
-  const std::string& own() const { return content_.own; }
-  const std::string& client_ca() const { return content_.client_ca; }
+  // A server context with the contents of the copies. Never null.
+  std::shared_ptr<const metrics::TlsContext> context() const {
+    return context_;
+  }
 
   // Checks the files, at most once per kInterval, and takes over changed files
   // if all of them are valid. Returns whether the contents have changed.
@@ -59,20 +61,17 @@ class TlsFiles {
   std::string Reload(Clock::time_point now);
 
  private:
-  struct Content {
-    std::string own;
-    std::string client_ca;
-
-    friend bool operator==(const Content&, const Content&) = default;
-  };
-
   explicit TlsFiles(Paths paths) : paths_(std::move(paths)) {}
 
+  using Content = metrics::TlsContent;
+
   absl::StatusOr<Content> Read() const;
-  absl::Status Publish(const Content& content);
+  // Takes over `content` if OpenSSL accepts it. Otherwise, nothing changes.
+  absl::Status Publish(Content content);
 
   const Paths paths_;
-  Content content_;
+  Content content_;  // Of the copies and of `context_`.
+  std::shared_ptr<const metrics::TlsContext> context_;
   UniqueFd own_;
   UniqueFd client_ca_;
   Clock::time_point next_{};

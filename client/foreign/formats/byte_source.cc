@@ -41,7 +41,8 @@ absl::StatusOr<std::unique_ptr<FileSource>> FileSource::Open(
     return absl::InvalidArgumentError("it is not a regular file");
   }
   const auto size = static_cast<uint64_t>(about.st_size);
-  std::unique_ptr<FileSource> out(new FileSource(std::move(fd), size));
+  std::unique_ptr<FileSource> out(
+      new FileSource(std::move(fd), size, {about.st_dev, about.st_ino}));
   const auto head_bytes =
       static_cast<size_t>(std::min<uint64_t>(size, kHeadBytes));
   // An error here occurs again when the bytes are requested.
@@ -73,6 +74,15 @@ absl::Status FileSource::ReadFile(uint64_t offset,
     offset += static_cast<uint64_t>(count);
   }
   return absl::OkStatus();
+}
+
+absl::Status ReopenedFileSource::ReadAt(uint64_t offset,
+                                        std::span<std::byte> out) const {
+  MSITD_ASSIGN_OR_RETURN(const auto file, FileSource::Open(path_));
+  if (file->id() != id_ || file->size() != size_) {
+    return absl::DataLossError("it was replaced while it was read");
+  }
+  return file->ReadAt(offset, out);
 }
 
 absl::Status MemorySource::ReadAt(uint64_t offset,

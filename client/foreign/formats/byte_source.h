@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -62,18 +63,41 @@ class FileSource final : public ByteSource {
 
   // The file descriptor. Owned by this object.
   int fd() const { return fd_.get(); }
+  // The device and the inode.
+  using Id = std::pair<uint64_t, uint64_t>;
+  Id id() const { return id_; }
 
  private:
   // Readers request the header of a file in many small parts.
   static constexpr size_t kHeadBytes = 1024;
 
-  FileSource(UniqueFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  FileSource(UniqueFd fd, uint64_t size, Id id)
+      : fd_(std::move(fd)), size_(size), id_(id) {}
   absl::Status ReadFile(uint64_t offset, std::span<std::byte> out) const;
 
   const UniqueFd fd_;
   const uint64_t size_;
+  const Id id_;
   std::array<std::byte, kHeadBytes> head_;
   size_t head_bytes_ = 0;
+};
+
+// A regular file that is open only during each read, for files of which there
+// are more than a process may have open. Reading one that was replaced in the
+// meantime is DATA_LOSS.
+class ReopenedFileSource final : public ByteSource {
+ public:
+  // `file` was opened at `path`. It is not referred to afterwards.
+  ReopenedFileSource(std::string path, const FileSource& file)
+      : path_(std::move(path)), size_(file.size()), id_(file.id()) {}
+
+  uint64_t size() const override { return size_; }
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
+
+ private:
+  const std::string path_;
+  const uint64_t size_;
+  const FileSource::Id id_;
 };
 
 // Bytes in memory.

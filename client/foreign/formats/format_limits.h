@@ -25,8 +25,10 @@ inline constexpr uint64_t kGgufNameBytesMax = uint64_t{64} << 10;
 inline constexpr uint64_t kGgufItemsMax = uint64_t{1} << 24;
 
 // JSON of Polygraphy: the bytes in which an array is searched to recognize a
-// file, the bytes of a file, one array of which is held as text, and the
-// decoded arrays that are held.
+// file, the bytes of a file, one array of which is held as text, the bytes of
+// one key, and the decoded arrays and the names that are held.
+inline constexpr uint64_t kPolygraphyKeyBytesMax = uint64_t{4} << 10;
+inline constexpr uint64_t kPolygraphyNamesBytesMax = uint64_t{64} << 20;
 inline constexpr uint64_t kPolygraphyFileBytesMax = uint64_t{2} << 30;
 inline constexpr uint64_t kPolygraphyProbeBytes = uint64_t{64} << 10;
 inline constexpr uint64_t kPolygraphyBytesMax = uint64_t{1} << 30;
@@ -35,6 +37,8 @@ inline constexpr uint64_t kPolygraphyBytesMax = uint64_t{1} << 30;
 inline constexpr uint64_t kTraceBytesMax = uint64_t{4} << 30;
 // One shape, type, statistic or name of a file in it.
 inline constexpr size_t kTraceTextBytesMax = size_t{4} << 10;
+// The texts of it that are held.
+inline constexpr uint64_t kTraceHeldBytesMax = uint64_t{128} << 20;
 
 // Tensors of one file.
 inline constexpr uint64_t kTensorsMax = 65536;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -92,7 +93,11 @@ class Handler final : public nlohmann::json_sax<Json> {
       // A frame of its own is at the path of its parents.
       if (found.size() == kTensorsMax) return Stop(TooMuch("arrays"));
       found.push_back(Decode(frame));
-      if (held_bytes_ > kPolygraphyBytesMax) return Stop(TooMuch("bytes"));
+      names_bytes_ += found.back().place.name.size();
+      if (held_bytes_ > kPolygraphyBytesMax ||
+          names_bytes_ > kPolygraphyNamesBytesMax) {
+        return Stop(TooMuch("bytes"));
+      }
     }
     return true;
   }
@@ -102,6 +107,11 @@ class Handler final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool key(std::string& key) override {
+    if (key.size() > kPolygraphyKeyBytesMax) {
+      return Stop(MakeStatus(absl::StatusCode::kResourceExhausted,
+                             "json: a key has more than {} bytes",
+                             kPolygraphyKeyBytesMax));
+    }
     open_.back().key = std::move(key);
     if (open_.back().key.starts_with(kOldClassKey)) {
       open_.back().is_encoded = true;
@@ -173,12 +183,12 @@ class Handler final : public nlohmann::json_sax<Json> {
 
   // Returns the place of an object that was just closed.
   ArrayLocation LocationOfClosed() const {
-    std::vector<Frame> path = open_;
+    std::span<const Frame> path = open_;
     // A lazy array is an object with the array as its member `values`.
     const bool is_lazy = path.size() > 1 && path.back().is_object &&
                          path[path.size() - 2].is_object &&
                          path.back().key == "values";
-    if (is_lazy) path.pop_back();
+    if (is_lazy) path = path.first(path.size() - 1);
     ArrayLocation out;
     const auto is_list = [&](size_t i) { return !path[i].is_object; };
     // {"lst": [[RUNNER, [{"outputs": {NAME: ...}}, ...]], ...]}
@@ -228,7 +238,9 @@ class Handler final : public nlohmann::json_sax<Json> {
   }
 
   std::vector<Frame> open_;
+  // Of arrays.
   uint64_t held_bytes_ = 0;
+  uint64_t names_bytes_ = 0;
 };
 
 // Adds the runner and the iteration to names, if there are several.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -38,11 +40,22 @@ struct Row {
   int64_t call = 0;
   Io io = Io::kUnspecified;
   std::string index;
+  // True if `index` has only its first components.
+  bool is_index_cut = false;
   std::string shape;
   std::string type;
   std::string file;  // Empty if the values are printed or absent.
-  std::map<std::string, std::string> statistics;
+  std::map<std::string, std::string> statistics;  // Of kStatistics.
 };
+
+uint64_t HeldBytes(const Row& row) {
+  uint64_t out = sizeof(Row) + row.module.size() + row.index.size() +
+                 row.shape.size() + row.type.size() + row.file.size();
+  for (const auto& [name, text] : row.statistics) {
+    out += name.size() + text.size();
+  }
+  return out;
+}
 
 // Collects the tensors while the file is parsed.
 class Handler final : public nlohmann::json_sax<Json> {
@@ -80,8 +93,9 @@ class Handler final : public nlohmann::json_sax<Json> {
         return Stop(absl::InvalidArgumentError("trace: a module has no path"));
       }
       frame.module = std::move(text);
-      frame.call = calls_[frame.module]++;
-      return true;
+      const auto [calls, is_new] = calls_.try_emplace(frame.module, 0);
+      frame.call = calls->second++;
+      return !is_new || Hold(frame.module.size());
     }
     if (text.size() > kTraceTextBytesMax) return true;
     SetField(frame, std::move(text));
@@ -141,7 +155,7 @@ class Handler final : public nlohmann::json_sax<Json> {
       row.type = std::move(text);
     else if (frame.key == "value")
       row.file = std::move(text);
-    else
+    else if (std::ranges::find(kStatistics, frame.key) != std::end(kStatistics))
       row.statistics[frame.key] = std::move(text);
   }
 
@@ -164,21 +178,42 @@ class Handler final : public nlohmann::json_sax<Json> {
         row.io == Io::kInput && first < open_.size() &&
         (open_[first].key == "args" || open_[first].key == "kwargs");
     if (has_sides) ++first;
-    for (size_t i = first; i < open_.size(); ++i) {
-      if (!row.index.empty()) row.index += '.';
-      const Frame& frame = open_[i];
-      row.index += frame.is_object ? frame.key : std::to_string(frame.index);
-    }
-    if (row.index.empty()) row.index = "0";
+    SetIndex(std::span<const Frame>(open_).subspan(first), row);
     if (rows.size() == kTensorsMax) {
       return Stop(
           absl::ResourceExhaustedError("trace: it has too many tensors"));
     }
+    const bool is_held = Hold(HeldBytes(row));
     rows.push_back(std::move(row));
-    return true;
+    return is_held;
+  }
+
+  // Joins the components of `path` until the longest index of a tensor.
+  static void SetIndex(std::span<const Frame> path, Row& row) {
+    for (const Frame& frame : path) {
+      const std::string number = std::to_string(frame.index);
+      const std::string& component = frame.is_object ? frame.key : number;
+      const size_t dot = row.index.empty() ? 0 : 1;
+      if (row.index.size() + dot + component.size() > kIndexBytesMax) {
+        row.is_index_cut = true;
+        break;
+      }
+      if (!row.index.empty()) row.index += '.';
+      row.index += component;
+    }
+    if (row.index.empty()) row.index = "0";
+  }
+
+  // Counts text that is held until the end.
+  bool Hold(uint64_t bytes) {
+    held_bytes_ += bytes;
+    if (held_bytes_ <= kTraceHeldBytesMax) return true;
+    return Stop(absl::ResourceExhaustedError(
+        "trace: it has too many texts of modules and tensors"));
   }
 
   std::vector<Frame> open_;
+  uint64_t held_bytes_ = 0;
   // How often each module was called.
   std::map<std::string, int64_t> calls_;
 };
@@ -237,12 +272,15 @@ absl::StatusOr<FileEntry> EntryOfFile(std::string_view name,
   }
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<FileSource> source,
                          FileSource::Open(path));
+  // A trace has more tensors than a process may have open files.
+  auto reopened = std::make_shared<const ReopenedFileSource>(path, *source);
   Attributes attributes;
   MSITD_ASSIGN_OR_RETURN(std::vector<FileEntry> entries,
                          ReadSafetensors(std::move(source), attributes));
   if (entries.size() != 1) {
     return absl::InvalidArgumentError("its file does not have one tensor");
   }
+  entries.front().stored.source = std::move(reopened);
   return std::move(entries.front());
 }
 
@@ -264,6 +302,12 @@ FileEntry EntryOfRow(const Row& row, const std::string& folder) {
   tensor.io = row.io;
   tensor.index = row.index;
   tensor.stored_type = row.type;
+  if (row.is_index_cut) {
+    return MakeProblem(
+        std::move(tensor),
+        MakeStatus(absl::StatusCode::kInvalidArgument,
+                   "its index has more than {} bytes", kIndexBytesMax));
+  }
   if (!row.file.empty()) {
     auto entry = EntryOfFile(row.file, folder);
     if (!entry.ok()) {

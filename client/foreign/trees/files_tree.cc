@@ -118,8 +118,7 @@ class FilesTree final : public TreeBase {
   }
 
   void AddNamedFile(std::string path) {
-    auto named = pattern_->Match(WithoutSuffix(path));
-    if (!named.has_value()) named = pattern_->Match(path);
+    auto named = MatchFilePath(*pattern_, path);
     if (!named.has_value()) {
       AddProblem(root().PathOf(path),
                  MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -243,6 +242,12 @@ class FilesTree final : public TreeBase {
 };
 
 }  // namespace
+
+std::optional<NamedPlace> MatchFilePath(const NamePattern& pattern,
+                                        const std::string& path) {
+  auto out = pattern.Match(WithoutSuffix(path));
+  return out.has_value() ? out : pattern.Match(path);
+}
 
 OpenedTree OpenFilesTree(const TreeFolder& folder, const TreeOptions& options) {
   if (!folder.is_part()) {

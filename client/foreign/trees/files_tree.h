@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "client/foreign/trees/detect.h"
+#include "client/foreign/trees/name_pattern.h"
 
 namespace msitd::trees {
+
+// Matches the path of a file, relative to its tree, without its suffix or with
+// it. Returns nothing if neither matches.
+std::optional<NamedPlace> MatchFilePath(const NamePattern& pattern,
+                                        const std::string& path);
 
 // Opens a folder of files in any layout, with one entry for each file. Rank,
 // token and op are determined from the path without its suffix, as described in

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "client/foreign/trees/files_tree.h"
 #include "client/foreign/trees/ge/ge_tree.h"
 #include "client/foreign/trees/tree_limits.h"
 #include "client/foreign/watch/disk_prober.h"
@@ -172,7 +173,7 @@ void Watcher::Take(const FolderEvent& event) {
       if (!listing.files.empty() && event.kind == FolderEvent::Kind::kClosed) {
         states_.Closed(path, now);
         listing.files.clear();
-        first_file_time_ = std::min(first_file_time_, now);
+        NoteFile(path, now);
       }
       return TakeListing(event.folder, std::move(listing), /*is_new=*/true);
     }
@@ -244,10 +245,9 @@ void Watcher::TakeListing(const std::string& folder, trees::Listing listing,
                           bool is_new) {
   const auto now = Clock::now();
   for (const std::string& name : listing.files) {
-    states_.Written(trees::JoinPath(folder, name), is_new, now);
-  }
-  if (!listing.files.empty()) {
-    first_file_time_ = std::min(first_file_time_, now);
+    const std::string path = trees::JoinPath(folder, name);
+    states_.Written(path, is_new, now);
+    NoteFile(path, now);
   }
   for (trees::TreeProblem& problem : listing.problems) {
     // The folder was removed in the meantime.
@@ -256,6 +256,27 @@ void Watcher::TakeListing(const std::string& folder, trees::Listing listing,
       problems_.push_back(std::move(problem));
     }
   }
+}
+
+void Watcher::NoteFile(const std::string& path, Clock::time_point now) {
+  if (first_file_time_ != Clock::time_point::max()) return;
+  const bool is_expected = !options_.name_pattern ||
+                           trees::MatchFilePath(*options_.name_pattern, path);
+  if (!is_expected) return;
+  first_file_ = path;
+  first_file_time_ = now;
+}
+
+void Watcher::CheckFirstFile(Clock::time_point now) {
+  const auto exists = [this](const std::string& path) {
+    return ::access(folder_.PathOf(path).c_str(), F_OK) == 0;
+  };
+  if (first_file_.empty() || exists(first_file_)) return;
+  first_file_.clear();
+  first_file_time_ = Clock::time_point::max();
+  states_.ForEach([&](const std::string& path, const std::string&) {
+    if (first_file_.empty() && exists(path)) NoteFile(path, now);
+  });
 }
 
 void Watcher::Poll() {
@@ -319,9 +340,10 @@ absl::Status Watcher::TryBeginAs(trees::TreeKind kind, bool must) {
   return must && states_.pending_count() > 0 ? tree.status() : absl::OkStatus();
 }
 
-bool Watcher::HasSettledFiles(Clock::time_point now) const {
-  return states_.pending_count() > 0 && (now - activity_time_ >= kPlainQuiet ||
-                                         now - first_file_time_ >= kPlainTime);
+bool Watcher::HasSettledFiles(Clock::time_point now) {
+  CheckFirstFile(now);
+  return first_file_time_ <= now && (now - activity_time_ >= kPlainQuiet ||
+                                     now - first_file_time_ >= kPlainTime);
 }
 
 trees::TreeOptions Watcher::ReaderOptions() const {

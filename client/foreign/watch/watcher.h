@@ -34,7 +34,7 @@ struct WatchOptions {
   // Nothing: detected from the content, once there is any.
   std::optional<trees::TreeKind> kind;
   // As in TreeOptions, except that `kind` must be kFiles. The watch begins when
-  // there was time for files of all ranks to appear.
+  // a file matches and there was time for files of all ranks to appear.
   std::optional<trees::NamePattern> name_pattern;
   fill::ImportOptions import;
   // As in TreeOptions. The mappings are read once both exist.
@@ -171,8 +171,13 @@ class Watcher final : private FileProber {
   // Begins with the kind that the user has set, once there is such a tree.
   absl::Status TryBeginAs(trees::TreeKind kind, bool must);
   absl::Status CheckKind(trees::TreeKind kind) const;
-  // Returns true if files have appeared, and there was time for more.
-  bool HasSettledFiles(Clock::time_point now) const;
+  // Remembers the first file of those that may determine the ranks. With a name
+  // pattern, these are the files that match it.
+  void NoteFile(const std::string& path, Clock::time_point now);
+  // Replaces the first file with another pending one if it is gone.
+  void CheckFirstFile(Clock::time_point now);
+  // Returns true if such files have appeared, and there was time for more.
+  bool HasSettledFiles(Clock::time_point now);
   trees::TreeOptions ReaderOptions() const;
   // Returns true if the daemon cannot be reached but may become available.
   bool MayCome(const absl::Status& status) const;
@@ -261,6 +266,7 @@ class Watcher final : private FileProber {
   int64_t incomplete_count_ = 0;
 
   Clock::time_point activity_time_;
+  std::string first_file_;
   Clock::time_point first_file_time_ = Clock::time_point::max();
   Clock::time_point poll_time_;
   Clock::time_point round_time_;

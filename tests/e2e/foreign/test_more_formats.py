@@ -115,6 +115,7 @@ def test_gguf_names_types_that_it_cannot_convert(daemon: Daemon, folder: Path) -
         [
             ("good", (2,), F32, bytes(8)),
             ("iq", (256,), IQ1_S, bytes(50)),
+            *((f"iq{i}", (256,), IQ1_S, bytes(50)) for i in range(100)),
             ("new", (4,), 77, bytes(4)),
             ("odd", (1, 33), Q8_0, bytes(68)),
         ]
@@ -123,8 +124,9 @@ def test_gguf_names_types_that_it_cannot_convert(daemon: Daemon, folder: Path) -
     told = daemon.ctl(
         "run", "import", str(folder / "m.gguf"), "--run", "r", expect=PARTIAL
     )
-    assert "1 tensors" in told.stdout and "3 problems" in told.stdout
-    assert "IQ1_S" in told.stderr and "number 77" in told.stderr
+    assert "1 tensors" in told.stdout and "1 problems" in told.stdout
+    assert "IQ1_S" in told.stderr and "(and 100 more)" in told.stderr
+    assert "number 77" in told.stderr
     assert "rows have 33 elements" in told.stderr
 
 
@@ -368,7 +370,7 @@ def test_a_trace_with_files_has_bytes(daemon: Daemon, folder: Path) -> None:
     file = folder / "t_debug_tree_FULL_TENSORS.json"
     file.write_text(json.dumps(trace))
     told = daemon.ctl("run", "import", str(file), "--run", "r", expect=PARTIAL)
-    assert "2 tensors" in told.stdout and "3 problems" in told.stdout
+    assert "2 tensors" in told.stdout and "1 problems" in told.stdout
     for words in ("not in the same folder", "is a link", "gone.safetensors"):
         assert words in told.stderr
     found = tensors_of(daemon, "r")

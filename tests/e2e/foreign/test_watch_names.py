@@ -1,5 +1,6 @@
 """`msitctl watch --name-pattern`: names that users make themselves, while they appear."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,31 @@ def test_a_rank_beyond_the_run_is_a_problem(
     (problem,) = problems(result)
     assert "its rank 7 is not one of the 2 ranks of the run" in problem
     assert "--world-size" in problem
+
+
+def test_a_file_that_does_not_match_does_not_set_the_ranks(
+    daemon: Daemon, root: Path, watch: Start
+) -> None:
+    running = watch()
+    save(root / "rank0_step1_a.npy").unlink()
+    (root / "train.log").write_text("epoch 1")
+    # Longer than the time after which files without a pattern would be imported.
+    time.sleep(6)
+    for rank in (0, 1, 2):
+        save(root / f"rank{rank}_step1_a.npy")
+    wait_for(daemon, 3)
+    result = running.end(expect=PARTIAL)
+    assert problems(result) == ["train.log: its name does not match the pattern"]
+    assert daemon.ctl_json("run", "get", "r")["world_size"] == 3
+
+
+def test_a_watch_without_matching_files_reports_the_others(
+    daemon: Daemon, root: Path, watch: Start
+) -> None:
+    (root / "train.log").write_text("epoch 1")
+    running = watch("--until-idle", "2s")
+    result = running.end(stop=False, expect=PARTIAL)
+    assert problems(result) == ["train.log: its name does not match the pattern"]
 
 
 def test_fields_with_a_call_are_not_numbered_again(

@@ -1,5 +1,6 @@
 """The metrics page over TLS, with certificates of its scrapers."""
 
+import datetime
 import socket
 import ssl
 import time
@@ -8,6 +9,10 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 from scrape import Answer, ask, connect
 
 from daemon import Daemon
@@ -154,6 +159,59 @@ def test_files_that_change_are_read_again(
     files[1].write_text(renewed)
     daemon.process.send_signal(1)
     while serial(daemon, authority.context()) == before:
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.05)
+    assert scrape(daemon, authority.context()).status == 200
+
+
+def write_short_key(files: tuple[Path, Path]) -> None:
+    """Writes a pair that matches, but whose key OpenSSL considers too short."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    begin = datetime.datetime(2026, 1, 1)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 7)
+        .not_valid_before(begin)
+        .not_valid_after(begin + datetime.timedelta(days=10_000))
+        .sign(key, hashes.SHA256())
+    )
+    files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+
+
+@pytest.mark.parametrize("flag", ["tls", "metrics-tls"])
+def test_a_pair_that_openssl_rejects_does_not_replace_the_certificate(
+    new_daemon: Callable[[], Daemon], authority: Authority, flag: str
+) -> None:
+    daemon = new_daemon()
+    files = authority.issue("daemon")
+    flags = [f"--{flag}-cert", str(files[0]), f"--{flag}-key", str(files[1])]
+    if flag == "tls":
+        flags += flags_of(authority.issue("page"))
+    daemon.start("--metrics-listen", "127.0.0.1:0", *flags)
+
+    def expiry() -> list[str]:
+        page = scrape(daemon, authority.context()).body.splitlines()
+        return [line for line in page if line.startswith("msitd_certificate_expiry")]
+
+    before = expiry()
+    assert before
+    write_short_key(files)
+    deadline = time.monotonic() + WAIT_S
+    while "OpenSSL does not accept" not in daemon.log():
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.05)
+    assert expiry() == before
+    assert "TLS files have changed" not in daemon.log()
+    # The files are checked again, without a signal.
+    authority.issue("daemon")
+    while "TLS files have changed" not in daemon.log():
         assert time.monotonic() < deadline, daemon.log()
         time.sleep(0.05)
     assert scrape(daemon, authority.context()).status == 200

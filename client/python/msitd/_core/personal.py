@@ -27,6 +27,10 @@ _NOT_FOR_DAEMON = (
 _STDERR = 2
 
 
+class StartRefusedError(MsitError):
+    """No daemon runs, and the settings of the user do not let one be started."""
+
+
 def find_daemon(given: str | None, timeout: float) -> str | None:
     """Returns the endpoint of the daemon for a client, and starts the personal daemon
     if that is the one.
@@ -39,6 +43,7 @@ def find_daemon(given: str | None, timeout: float) -> str | None:
             is not ready then is used as well.
 
     Raises:
+        StartRefusedError: No daemon runs, and none may be started.
         MsitError: This user has no daemon.
     """
     choice = choose_endpoint(given)
@@ -60,7 +65,8 @@ def ensure_personal_daemon(choice: Choice, timeout: float) -> None:
         timeout: Maximum time in seconds to wait.
 
     Raises:
-        MsitError: No daemon runs, and it may not or cannot be started.
+        StartRefusedError: No daemon runs, and it may not be started.
+        MsitError: No daemon runs, and it cannot be started.
     """
     around = Surroundings()
     socket_dir = choice.endpoint
@@ -71,7 +77,7 @@ def ensure_personal_daemon(choice: Choice, timeout: float) -> None:
         return
     why = why_not_start(around, is_named=not choice.is_default)
     if why:
-        raise MsitError(
+        raise StartRefusedError(
             "no msitd runs on this machine, neither a service nor a daemon of your "
             f"own, and none was started: {why}. To start one, run: msitd --personal. To "
             "use another one, set MSITD_ENDPOINT"

@@ -18,9 +18,9 @@ class FaceClient:
 
     It uses the daemon that `msitd.Client` finds, or the personal daemon that it
     starts, so that all ranks and later queries share one. Root, a process of a
-    service and a user without a home may have none. The folder has to be written
-    nevertheless, so a daemon of this process is used then, which the logger
-    reports.
+    service and a user who sets MSITD_START=0 have none by default. The folder has to
+    be written nevertheless, so a daemon of this process is used then, which the
+    logger reports.
 
     Args:
         folder: Folder for the store of such a daemon.
@@ -30,7 +30,7 @@ class FaceClient:
         if_exists: See `msitd.Client`, as for `open_timeout`.
 
     Raises:
-        MsitError: The daemon does not answer.
+        MsitError: The daemon does not answer, or cannot be started.
     """
 
     def __init__(

@@ -5,26 +5,27 @@ from __future__ import annotations
 import os
 
 from msitd._core.endpoints import choose_endpoint
-from msitd._core.errors import MsitError
-from msitd._core.personal import START_MAX_S, find_daemon
+from msitd._core.personal import START_MAX_S, StartRefusedError, find_daemon
 
 
 def why_no_daemon() -> str:
     """Returns why a client without an endpoint has no daemon; "" if it has one.
 
-    The personal daemon of the user is started if no other one is chosen. It may not
-    be started for root, in a service, or if MSITD_START=0.
+    The personal daemon of the user is started if no other one is chosen. Unless the
+    user has chosen it, it may not be started for root, in a service, or if
+    MSITD_START=0.
 
     Raises:
-        MsitError: The user may not use the daemon of this machine.
+        MsitError: The user may not use the daemon of this machine, or the chosen
+            daemon cannot be started. A daemon of the process would hide this, and
+            each rank would have its own.
     """
-    if choose_endpoint(None).origin == "none":
-        # A daemon of the process would hide that a permission is missing.
-        find_daemon(None, START_MAX_S)
     try:
         find_daemon(None, START_MAX_S)
-    except MsitError as error:
-        return str(error)
+    except StartRefusedError as refused:
+        if not choose_endpoint(None).is_default:
+            raise
+        return str(refused)
     return ""
 
 

@@ -10,8 +10,8 @@
 namespace msitd::formats {
 namespace {
 
-// The scales of two blocks as halves: 0.0625 and -1.5; -2.98e-06, which is
-// subnormal, and 0.25.
+// The scales of two blocks as halves. Those of the first are 0.0625 and -1.5.
+// Those of the second are -2.98e-06, which is subnormal, and 0.25.
 constexpr uint16_t kScales[2][2] = {{0x2C00, 0xBE00}, {0x8032, 0x3400}};
 
 struct Golden {
