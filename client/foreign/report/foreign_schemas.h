@@ -49,6 +49,9 @@ struct MsprobeReport {
   // Rows have the result that msprobe gives them, which may be `pass` although
   // the row fails or could not be judged.
   bool is_compat = false;
+  // Tensors that differ have the result of msprobe's rules if these can judge
+  // the difference. If false, they are at least `warning`.
+  bool trusts_rules = false;
   MsprobeRules rules = DefaultMsprobeRules();
   // Adds a column if it has stacks. Must outlive the schema. Null for none.
   const MsprobeStackTable* stacks = nullptr;

@@ -19,6 +19,7 @@
 #include "client/msit/compare/folder_problems.h"
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/probe/dump_pairs.h"
+#include "client/msit/probe/probe_workbook.h"
 #include "client/msit/table/output_file.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/record_kind.h"
@@ -240,6 +241,7 @@ absl::Status ProbeComparison::WriteReport(const ProbePair& pair,
   report::MsprobeReport report;
   report.mode = sides.mode;
   report.is_compat = options_.is_compat;
+  report.trusts_rules = true;
   report.golden_dump = &sides.golden;
   report.target_dump = &sides.target;
   std::string advice;
@@ -250,21 +252,20 @@ absl::Status ProbeComparison::WriteReport(const ProbePair& pair,
       });
   MSITD_ASSIGN_OR_RETURN(
       const std::string path,
-      WriteReportFile(output_, stem, options_.is_xlsx ? ".xlsx" : ".csv",
-                      [&](const ByteTake& take) -> absl::Status {
-                        const auto table = ask::MakeTableReport(
-                            report::MakeMsprobeSchema(report),
-                            options_.is_xlsx ? ask::MakeXlsxSink(take)
-                                             : ask::MakeCsvSink(take));
-                        std::vector<ask::ReportWriter*> writers = {table.get()};
-                        if (options_.writes_advice)
-                          writers.push_back(adviser.get());
-                        MSITD_RETURN_IF_ERROR(CompareInto(writers));
-                        MSITD_ASSIGN_OR_RETURN(const std::string note,
-                                               table->Finish());
-                        if (!note.empty()) log_.Warning(note);
-                        return absl::OkStatus();
-                      }));
+      WriteReportFile(
+          output_, stem, options_.is_xlsx ? ".xlsx" : ".csv",
+          [&](const ByteTake& take) -> absl::Status {
+            const auto table = ask::MakeTableReport(
+                report::MakeMsprobeSchema(report),
+                options_.is_xlsx ? MakeProbeWorkbook(take, sides.mode)
+                                 : ask::MakeCsvSink(take));
+            std::vector<ask::ReportWriter*> writers = {table.get()};
+            if (options_.writes_advice) writers.push_back(adviser.get());
+            MSITD_RETURN_IF_ERROR(CompareInto(writers));
+            MSITD_ASSIGN_OR_RETURN(const std::string note, table->Finish());
+            if (!note.empty()) log_.Warning(note);
+            return absl::OkStatus();
+          }));
   reports_.push_back(path);
   if (!options_.is_intermediate) {
     log_.Info("The comparison result is saved in " + path);

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from report_pairs import (
     differences,
     rows_of,
     tensor,
+    value,
     write_dump,
 )
 
@@ -91,9 +93,24 @@ def test_a_workbook_has_the_cells_of_the_csv(tmp_path: Path) -> None:
     compare(tmp_path, "--xlsx")
     sheet = openpyxl.load_workbook(only_report(tmp_path)).active
     assert sheet is not None
+    assert sheet.title == "Sheet1"
     cells = [list(row) for row in sheet.iter_rows(values_only=True)]
     assert cells[0] == rows[0]
     assert [row[0] for row in cells] == [row[0] for row in rows]
+    at = cells[0].index("Requires_grad Consistent")
+    assert {row[at] for row in cells[1:]} == {True, False}
+
+
+def test_differences_in_a_workbook_are_texts(tmp_path: Path) -> None:
+    """msprobe writes them so, with all digits."""
+    write_pair(tmp_path, "places.summary")
+    compare(tmp_path, "--xlsx")
+    sheet = openpyxl.load_workbook(only_report(tmp_path)).active
+    assert sheet is not None
+    head, *rows = sheet.iter_rows(values_only=True)
+    column = [row[head.index("Max diff")] for row in rows]
+    assert {type(cell) for cell in column} == {str}
+    assert {type(row[head.index("NPU max")]) for row in rows} <= {str, int, float}
 
 
 def test_unmatched_tensors_do_not_pass(tmp_path: Path) -> None:
@@ -104,6 +121,31 @@ def test_unmatched_tensors_do_not_pass(tmp_path: Path) -> None:
     assert unmatched
     assert {row["Result"] for row in unmatched} == {"warning"}
     assert "rows that only the golden run has are left out" in log
+
+
+def test_only_what_the_rules_cannot_judge_differs_from_msprobe(tmp_path: Path) -> None:
+    """A small difference passes as in msprobe, a NaN on the golden side does not."""
+    bad = {"Max": math.nan, "Min": 1.0}
+    pairs = {
+        "Torch.small.0.forward": (tensor(), tensor(high=2.01)),
+        "Torch.nan.0.forward": (tensor() | bad, tensor()),
+        "Torch.sign.0.forward": (tensor(high=-math.inf), tensor(high=math.inf)),
+        "Torch.value.0.forward": (value("int", 2), value("int", 3)),
+    }
+    for side, run in enumerate(("g", "t")):
+        data: Data = {
+            name: arguments(tensor(), output=pair[side]) for name, pair in pairs.items()
+        }
+        write_dump(tmp_path / run, "summary", data)
+    results = {}
+    for flags in ((), ("--compat",)):
+        compare(tmp_path, *flags)
+        path = only_report(tmp_path)
+        rows = rows_of(path.read_text())
+        results[flags] = [rows[f"{name}.output.0"]["Result"] for name in pairs]
+        path.unlink()
+    assert results[()] == ["pass", "warning", "warning", "warning"]
+    assert results[("--compat",)] == ["pass"] * 4
 
 
 def copy_rank(folder: Path, source: str, place: str) -> None:
