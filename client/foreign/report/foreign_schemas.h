@@ -56,8 +56,8 @@ struct MsprobeReport {
   // Adds a column if it has stacks. Must outlive the schema. Null for none.
   const MsprobeStackTable* stacks = nullptr;
   // The dumps from which both runs were imported. If they are set, the report
-  // has the recorded statistics, names of files and stacks, instead of what the
-  // runs have. Must outlive the schema. Null if only the runs are known.
+  // has their statistics, names of files and stacks, instead of those of the
+  // runs. Must outlive the schema. Null if only the runs are known.
   const trees::MsprobeIndex* target_dump = nullptr;
   const trees::MsprobeIndex* golden_dump = nullptr;
   // Called with each row that is written. May be null.

@@ -139,7 +139,7 @@ void AddSides(VerbTable& table, CLI::App& verb, CompareFlags& flags) {
   ProbeCompareOptions& compare = flags.compare;
   table
       .AddFlag(verb, "--mode", "-m",
-               "What to compare: auto (dumps of msprobe), torchair or atb; "
+               "Kind of the dumps: auto (those of msprobe), torchair or atb; "
                "default auto",
                flags.mode)
       .required(false)

@@ -51,28 +51,29 @@ DESCRIPTIONS = re.compile(
 AGREEMENT = ("Requires_grad Consistent", "Result", "Err_message")
 MODES = {"Max diff": "summary", "Cosine": "all", "NPU MD5": "md5"}
 
-SCHEMA = """
-CREATE TABLE tb_nodes (id TEXT PRIMARY KEY, graph_id TEXT NOT NULL,
+TABLES = (
+    """CREATE TABLE tb_nodes (id TEXT PRIMARY KEY, graph_id TEXT NOT NULL,
     node_order INTEGER NOT NULL, node_name TEXT NOT NULL, node_type TEXT NOT NULL,
     up_node TEXT, sub_nodes TEXT, precision_index INTEGER, overflow_level TEXT,
     micro_step_id INTEGER NOT NULL, matched_node_link TEXT, stack_id TEXT,
     parallel_merge_info TEXT, matched_distributed TEXT, modified INTEGER NOT NULL,
     input_data TEXT, output_data TEXT, data_source TEXT, dump_data_dir TEXT,
-    step INTEGER NOT NULL, rank INTEGER NOT NULL, is_distributed INTEGER);
-CREATE TABLE tb_stack (id TEXT PRIMARY KEY, stack_info TEXT);
-CREATE TABLE tb_config (id TEXT PRIMARY KEY, graph_type TEXT NOT NULL, task TEXT,
+    step INTEGER NOT NULL, rank INTEGER NOT NULL, is_distributed INTEGER)""",
+    "CREATE TABLE tb_stack (id TEXT PRIMARY KEY, stack_info TEXT)",
+    """CREATE TABLE tb_config (id TEXT PRIMARY KEY, graph_type TEXT NOT NULL, task TEXT,
     tool_tip TEXT, micro_steps INTEGER, overflow_check INTEGER,
-    node_colors TEXT NOT NULL, rank_list TEXT NOT NULL, step_list TEXT NOT NULL);
-"""
-INDEXES = """
-CREATE INDEX index1 ON tb_nodes (step, rank, data_source, up_node, node_order);
-CREATE INDEX index2 ON tb_nodes (step, rank, data_source, node_name);
-CREATE INDEX index3 ON tb_nodes (step, rank, data_source, node_order);
-CREATE INDEX index4 ON tb_nodes (step, rank, node_order);
-CREATE INDEX index5 ON tb_nodes (step, rank, micro_step_id, node_order);
-CREATE INDEX index6 ON tb_nodes (step, rank, modified, matched_node_link);
-CREATE INDEX index7 ON tb_nodes (is_distributed);
-"""
+    node_colors TEXT NOT NULL, rank_list TEXT NOT NULL, step_list TEXT NOT NULL)""",
+)
+# The columns of each index on tb_nodes.
+INDEXES = (
+    "step, rank, data_source, up_node, node_order",
+    "step, rank, data_source, node_name",
+    "step, rank, data_source, node_order",
+    "step, rank, node_order",
+    "step, rank, micro_step_id, node_order",
+    "step, rank, modified, matched_node_link",
+    "is_distributed",
+)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -327,7 +328,8 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self.database = sqlite3.connect(path)
         self.database.execute("PRAGMA journal_mode=WAL")
-        self.database.executescript(SCHEMA)
+        for table in TABLES:
+            self.database.execute(table)
         self.micro_steps = 1
         self.report: Report | None = None
 
@@ -402,7 +404,8 @@ class Writer:
         self.database.execute(
             f"INSERT INTO tb_config VALUES ({','.join('?' * 9)})", row
         )
-        self.database.executescript(INDEXES)
+        for number, columns in enumerate(INDEXES, 1):
+            self.database.execute(f"CREATE INDEX index{number} ON tb_nodes ({columns})")
         self.database.commit()
         self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.database.close()

@@ -117,8 +117,8 @@ class Rank:
         return None
 
     def communications(self) -> dict[tuple[Any, ...], tuple[int, bool]]:
-        """Returns the position of each communication, and whether its data comes from
-        this rank, by the identity that all participants of one share.
+        """Returns the position of each communication, and whether this rank sends
+        data, by the identity that all participants of one share.
         """
         found: dict[tuple[Any, ...], tuple[int, bool]] = {}
         counts: dict[tuple[Any, ...], int] = {}

@@ -252,20 +252,23 @@ absl::Status ProbeComparison::WriteReport(const ProbePair& pair,
       });
   MSITD_ASSIGN_OR_RETURN(
       const std::string path,
-      WriteReportFile(
-          output_, stem, options_.is_xlsx ? ".xlsx" : ".csv",
-          [&](const ByteTake& take) -> absl::Status {
-            const auto table = ask::MakeTableReport(
-                report::MakeMsprobeSchema(report),
-                options_.is_xlsx ? MakeProbeWorkbook(take, sides.mode)
-                                 : ask::MakeCsvSink(take));
-            std::vector<ask::ReportWriter*> writers = {table.get()};
-            if (options_.writes_advice) writers.push_back(adviser.get());
-            MSITD_RETURN_IF_ERROR(CompareInto(writers));
-            MSITD_ASSIGN_OR_RETURN(const std::string note, table->Finish());
-            if (!note.empty()) log_.Warning(note);
-            return absl::OkStatus();
-          }));
+      WriteReportFile(output_, stem, options_.is_xlsx ? ".xlsx" : ".csv",
+                      [&](const ByteTake& take) -> absl::Status {
+                        const auto table = ask::MakeTableReport(
+                            report::MakeMsprobeSchema(report),
+                            options_.is_xlsx
+                                ? MakeProbeWorkbook(
+                                      take, sides.mode == MsprobeMode::kSummary)
+                                : ask::MakeCsvSink(take));
+                        std::vector<ask::ReportWriter*> writers = {table.get()};
+                        if (options_.writes_advice)
+                          writers.push_back(adviser.get());
+                        MSITD_RETURN_IF_ERROR(CompareInto(writers));
+                        MSITD_ASSIGN_OR_RETURN(const std::string note,
+                                               table->Finish());
+                        if (!note.empty()) log_.Warning(note);
+                        return absl::OkStatus();
+                      }));
   reports_.push_back(path);
   if (!options_.is_intermediate) {
     log_.Info("The comparison result is saved in " + path);

@@ -12,6 +12,7 @@
 
 #include "client/ask/report/table/cell.h"
 #include "client/ask/report/table/sinks.h"
+#include "client/ask/report/table/table.h"
 
 namespace msitd::msit_command {
 namespace {
@@ -43,17 +44,15 @@ ask::Cell Converted(const ask::Cell& cell, ColumnKind kind) {
 
 class ProbeWorkbook final : public ask::TableSink {
  public:
-  ProbeWorkbook(std::unique_ptr<ask::TableSink> sheets,
-                report::MsprobeMode mode)
-      : sheets_(std::move(sheets)), mode_(mode) {}
+  ProbeWorkbook(std::unique_ptr<ask::TableSink> sheets, bool is_summary)
+      : sheets_(std::move(sheets)), is_summary_(is_summary) {}
 
   absl::Status Begin(const std::vector<std::string>& headings) override {
     kinds_.clear();
     for (const std::string& heading : headings) {
       const bool is_difference =
-          mode_ == report::MsprobeMode::kSummary &&
-          std::find(kDifferences.begin(), kDifferences.end(), heading) !=
-              kDifferences.end();
+          is_summary_ && std::find(kDifferences.begin(), kDifferences.end(),
+                                   heading) != kDifferences.end();
       kinds_.push_back(is_difference           ? ColumnKind::kText
                        : heading == kAgreement ? ColumnKind::kTruth
                                                : ColumnKind::kPlain);
@@ -75,16 +74,16 @@ class ProbeWorkbook final : public ask::TableSink {
 
  private:
   const std::unique_ptr<ask::TableSink> sheets_;
-  const report::MsprobeMode mode_;
+  const bool is_summary_;
   std::vector<ColumnKind> kinds_;
 };
 
 }  // namespace
 
-std::unique_ptr<ask::TableSink> MakeProbeWorkbook(ask::ReportSink sink,
-                                                  report::MsprobeMode mode) {
+std::unique_ptr<ask::TableSink> MakeProbeWorkbook(
+    std::function<absl::Status(std::string_view)> sink, bool is_summary) {
   return std::make_unique<ProbeWorkbook>(
-      ask::MakeXlsxSheetsSink(std::move(sink), {kSheet}), mode);
+      ask::MakeXlsxSheetsSink(std::move(sink), {kSheet}), is_summary);
 }
 
 }  // namespace msitd::msit_command
