@@ -217,7 +217,7 @@ def nodes_of(folder: Path) -> dict[str, dict[str, Any]]:
 
 def write_model(folder: Path, high: float) -> None:
     """Writes a dump of a module with a function in it, and two at the top."""
-    leaf = tensor(high=high)
+    leaf = tensor(high=high) | {"Norm": 2 * high}
     module = arguments(tensor(), output=leaf) | {"parameters": {"weight": tensor()}}
     data: Data = {
         "Functional.linear.0.forward": arguments(tensor(), output=leaf),
@@ -283,13 +283,13 @@ def test_the_graph_of_two_dumps(tmp_path: Path) -> None:
         for node in nodes.values()
         if node["data_source"] == "NPU"
     }
-    assert indices["Functional.linear.0.forward"] == 0.5
+    assert indices["Functional.linear.0.forward"] == 1
     assert indices["Torch.a.0.forward"] == 0
     assert indices["Apis_Between_Modules.0"] == 0
     assert indices["DefaultModel"] is None
     linear = nodes["NPU_0_0_Functional.linear.0.forward"]
     leaf = json.loads(linear["output_data"])["Functional.linear.0.forward.output.0"]
-    assert (leaf["Max diff"], leaf["Result"]) == ("7.0", "warning")
+    assert (leaf["Max diff"], leaf["Result"]) == ("7.0", "error")
     assert json.loads(linear["matched_node_link"]) == [
         "DefaultModel",
         "Module.fc.Linear.forward.0",
