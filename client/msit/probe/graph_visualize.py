@@ -1,9 +1,9 @@
 """Writes the graph of a model as the database that tb_graph_ascend shows, for
 `msprobe graph_visualize`.
 
-msprobe runs this program in python3. Its arguments are the path of the database, and a
-JSON list of the dumps, each with `step`, `rank`, the folder `target`, and for a
-comparison also the folder `golden` and the CSV file `report`.
+msprobe runs this program in python3. Its arguments are the path of the database, and
+that of a file with a JSON list of the dumps, each with `step`, `rank`, the folder
+`target`, and for a comparison also the folder `golden` and the CSV file `report`.
 
 Nodes are the calls in construct.json and the records that it lacks. A node contains the
 calls that construct.json names below it. Calls of functions that follow one another at
@@ -19,7 +19,7 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -291,18 +291,18 @@ class Report:
         ]
 
     def add(self, sides: tuple[dict[str, Any], dict[str, Any]]) -> float | None:
-        """Adds the columns to the leaves of a node. Returns its index; None if
-        nothing of it has a counterpart.
+        """Adds the columns to the leaves of a node that has a counterpart. Returns the
+        index of its worst result; None if no result was judged.
         """
         found = []
         for side in sides:
             for name, leaf in side.items():
                 row = self.rows.get(name)
-                if row is None or row["Bench Name"] == "N/A":
+                if row is None:
                     continue
                 leaf |= {column: row[column] for column in (*self.metrics, *AGREEMENT)}
-                found.append(INDICES.get(row["Result"], 0.0))
-        return max(found, default=None)
+                found.append(INDICES.get(row["Result"]))
+        return worst(found)
 
     def pairs(self, target: Graph, golden: Graph) -> dict[str, str]:
         """Returns the golden node of each target node."""
@@ -311,15 +311,25 @@ class Report:
         for name, row in self.rows.items():
             other = row["Bench Name"]
             if other not in ("N/A", name):
-                one, two = (node_in(leaf) for leaf in (name, other))
-                if two in known:
+                one = node_in(name, target.parents)
+                two = node_in(other, golden.parents)
+                if one and two:
                     out[one] = two
         return out
 
 
-def node_in(leaf: str) -> str:
-    """Returns the node of a leaf."""
-    return re.split(r"\.(?:input|kwargs|output|parameters)\.", leaf, maxsplit=1)[0]
+def node_in(leaf: str, nodes: dict[str, str]) -> str:
+    """Returns the node of a leaf: the longest beginning that is a node. The name alone
+    is ambiguous, because a module may be called `output`. Empty if there is none.
+    """
+    while leaf and leaf not in nodes:
+        leaf = leaf.rpartition(".")[0]
+    return leaf
+
+
+def worst(indices: Iterable[float | None]) -> float | None:
+    """Returns the highest index; None if all of them are."""
+    return max((index for index in indices if index is not None), default=None)
 
 
 class Writer:
@@ -360,10 +370,11 @@ class Writer:
         indices: dict[str, float | None] = {}
         for order, name in enumerate(graph.order):
             sides = sides_of(name, graph.data.get(name))
-            indices[name] = report.add(sides) if report is not None else None
+            indices[name] = None
             if report is not None and name in graph.groups:
-                below = [indices[each] or 0.0 for each in graph.groups[name]]
-                indices[name] = max(below)
+                indices[name] = worst(indices[each] for each in graph.groups[name])
+            elif report is not None and name in pairs:
+                indices[name] = report.add(sides)
             stack = graph.stacks.get(name)
             # Only forward calls have stacks.
             stack = stack or graph.stacks.get(forward_of(name) or "", "[]")
@@ -411,9 +422,9 @@ class Writer:
         self.database.close()
 
 
-def main(path: str, dumps_json: str) -> int:
+def main(path: str, dumps_path: str) -> int:
     """Writes the database, completely or not at all. Returns the exit code."""
-    dumps = json.loads(dumps_json)
+    dumps = json.loads(Path(dumps_path).read_bytes())
     temporary = Path(f"{path}.part")
     try:
         writer = Writer(temporary)
