@@ -52,6 +52,9 @@ struct MsprobeReport {
   // Tensors that differ have the result of msprobe's rules if these can judge
   // the difference. If false, they are at least `warning`.
   bool trusts_rules = false;
+  // Tensors whose dtypes msprobe does not compare have a counterpart, as they
+  // do if the user lists the pairs (`-dm`).
+  bool pairs_all_dtypes = false;
   MsprobeRules rules = DefaultMsprobeRules();
   // Adds a column if it has stacks. Must outlive the schema. Null for none.
   const MsprobeStackTable* stacks = nullptr;

@@ -28,7 +28,7 @@ struct ProbePair {
 struct ProbePairs {
   std::vector<ProbePair> pairs;
   // Ranks and steps that exist on one side only, or are paired only by their
-  // positions.
+  // positions, and entries of the folders that are not dumps.
   std::vector<std::string> warnings;
 };
 
@@ -36,8 +36,9 @@ struct ProbePairs {
 // folder of a rank, of a step with ranks, or a folder of steps.
 //
 // Ranks are paired by their numbers, and by their order if no number occurs on
-// both sides. Several steps are paired by their numbers. A single step is
-// paired with any single step.
+// both sides. Folders of processes (`proc<P>`) are paired by their order,
+// because numbers of processes differ between runs. Several steps are paired by
+// their numbers. A single step is paired with any single step.
 //
 // Errors: NOT_FOUND for a path that does not exist; INVALID_ARGUMENT with the
 // path if it is anything else, if one path is a file and the other a folder of

@@ -161,8 +161,10 @@ absl::Status ProbeComparison::ComparePair(const ProbePair& pair) {
 }
 
 absl::Status ProbeComparison::Import(const ProbePair& pair) {
-  const auto open = [](const std::string& path) {
-    auto tree = trees::OpenTree(path, {.kind = trees::TreeKind::kMsprobe});
+  const auto open = [&pair](const std::string& path) {
+    auto tree = trees::OpenTree(
+        path, {.kind = trees::TreeKind::kMsprobe,
+               .record_file = std::string(MsprobeIndex::FileOf(pair.source))});
     return tree.ok() ? std::move(tree) : Annotate(tree.status(), path);
   };
   MSITD_ASSIGN_OR_RETURN(const auto golden, open(pair.golden));
@@ -242,6 +244,7 @@ absl::Status ProbeComparison::WriteReport(const ProbePair& pair,
   report.mode = sides.mode;
   report.is_compat = options_.is_compat;
   report.trusts_rules = true;
+  report.pairs_all_dtypes = !options_.data_mapping.empty();
   report.golden_dump = &sides.golden;
   report.target_dump = &sides.target;
   std::string advice;
