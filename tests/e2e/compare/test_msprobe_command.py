@@ -179,6 +179,59 @@ def test_steps_with_other_numbers_are_compared(tmp_path: Path) -> None:
     assert rows_of(path.read_text())["Torch.same.0.forward.input.0"]["Cosine"] == "1.0"
 
 
+def test_only_the_records_of_the_given_file_are_compared(tmp_path: Path) -> None:
+    """dump.json and debug.json of a rank share a folder."""
+    for run in ("g", "t"):
+        data: Data = {"Torch.f.0.forward": arguments(tensor())}
+        write_dump(tmp_path / run, "summary", data)
+        rank = tmp_path / run / "step0/rank0"
+        debug = json.loads((rank / "dump.json").read_text())
+        debug["data"] = {"loss.0.debug": tensor()}
+        (rank / "debug.json").write_text(json.dumps(debug))
+    for name, prefix in (("dump", "Torch.f.0."), ("debug", "loss.0.debug")):
+        paths = [f"{run}/step0/rank0/{name}.json" for run in ("t", "g")]
+        words = ("-tp", paths[0], "-gp", paths[1], "-o", f"out_{name}")
+        msprobe(tmp_path, "compare", *words)
+        (path,) = (tmp_path / f"out_{name}").iterdir()
+        rows = rows_of(path.read_text())
+        assert rows and all(row.startswith(prefix) for row in rows), list(rows)
+
+
+@pytest.mark.parametrize("mode", ["all", "summary"])
+def test_listed_pairs_may_differ_in_their_dtypes(tmp_path: Path, mode: str) -> None:
+    for run, dtype in (("g", "torch.int32"), ("t", "torch.float32")):
+        leaf = tensor(dtype=dtype, shape=(2,))
+        if mode == "all":
+            numbers = [1, 2] if run == "g" else [1.0, 2.0]
+            file = "Torch.f.0.forward.input.0.pt"
+            leaf |= {"data_name": file, "numbers": numbers}
+        write_dump(tmp_path / run, mode, {"Torch.f.0.forward": arguments(leaf)})
+    name = "Torch.f.0.forward.input.0"
+    (tmp_path / "pairs.yaml").write_text(f"{name}: {name}\n")
+    for flags, counterpart in (((), "N/A"), (("-dm", "pairs.yaml"), name)):
+        compare(tmp_path, *flags)
+        path = only_report(tmp_path)
+        row = rows_of(path.read_text())[name]
+        assert row["Bench Name"] == counterpart
+        assert row["Result"] == ("error" if flags else "warning")
+        path.unlink()
+
+
+@pytest.mark.parametrize("mode", ["torchair", "atb"])
+def test_flags_that_a_mode_lacks_are_refused(tmp_path: Path, mode: str) -> None:
+    write_pair(tmp_path, "missing.summary")
+    (tmp_path / "x.yaml").write_text("{}")
+    paths = ("-tp", "t/step0", "-gp", "g/step0", "-o", "out", "-m", mode)
+    for flags in (
+        *(("--xlsx",), ("-fm",), ("-dm", "x.yaml"), ("-cm",), ("-am", "x.yaml")),
+        *(("-lm", "x.yaml"), ("--step", "0"), ("-fr", "x.yaml")),
+    ):
+        error = msprobe(tmp_path, "compare", *paths, *flags, expect=1)
+        assert len(error.splitlines()) == 1, error
+        assert flags[0] in error or "offline_data" in error
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_form_of_early_releases(tmp_path: Path) -> None:
     write_pair(tmp_path, "files.all")
     paths = {
