@@ -319,8 +319,8 @@ class Report:
 
 
 def node_in(leaf: str, nodes: dict[str, str]) -> str:
-    """Returns the node of a leaf: the longest beginning that is a node. The name alone
-    is ambiguous, because a module may be called `output`. Empty if there is none.
+    """Returns the node of a leaf: the longest beginning that is a node. A name
+    does not show it, because a module may be called `output`. Empty if none is.
     """
     while leaf and leaf not in nodes:
         leaf = leaf.rpartition(".")[0]
