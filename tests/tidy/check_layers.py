@@ -557,13 +557,15 @@ MODULES: dict[str, Module] = {
         ),
         COMMON,
     ),
-    # Values are parsed as an export parses them.
+    # Values are parsed as an export parses them. Reports of dumps show what the dumps
+    # recorded.
     "client/foreign/report": Module(
         (
             *PROTOS,
             *ASK_BASE,
             "client/ask/report",
             "client/foreign/trees/json/python_text.h",
+            "client/foreign/trees/msprobe/msprobe_index.h",
             "client/foreign/write/writer/crc32.h",
             "client/foreign/write/writer/python_literal.h",
             "client/foreign/write/writer/python_repr.h",
@@ -584,10 +586,11 @@ MODULES: dict[str, Module] = {
             "client/foreign/acl/dump_config.h",
             "client/foreign/formats",
             "client/foreign/match",
+            "client/foreign/names/msprobe_names.h",
             "client/foreign/report",
             "client/foreign/write",
         ),
-        (*COMMON, *RPC, "cli11"),
+        (*COMMON, *RPC, "cli11", "json"),
     ),
     # The command line names the commands; they work with the invocation it makes.
     "client/msitctl/flag": Module(
@@ -646,9 +649,13 @@ MODULES: dict[str, Module] = {
         (*CTL_VERB, "client/msitctl/compare", "client/foreign/write"),
         (*COMMON, *RPC, "cli11"),
     ),
-    # One program, which is msitctl or msit by its name.
+    # One program, which is msitctl, msit or msprobe by its name.
     "client": Module(
-        ("client/msitctl/command_line.h", "client/msit/command/command_line.h"),
+        (
+            "client/msitctl/command_line.h",
+            "client/msit/command/command_line.h",
+            "client/msit/probe/probe_command.h",
+        ),
         ("grpc",),
     ),
 }

@@ -79,6 +79,7 @@ RULES = (
             "client/msitctl",
             "client/msit/command/verb_table.h",
             "client/msit/command/verbs.h",
+            "client/msit/probe/probe_verbs.h",
         ),
     ),
     Rule("logging", r"spdlog/.*", ("daemon", "storage/env/logger.h")),

@@ -49,12 +49,18 @@ struct MsprobeReport {
   // Rows have the result that msprobe gives them, which may be `pass` although
   // the row fails or could not be judged.
   bool is_compat = false;
+  // Tensors that differ have the result of msprobe's rules if these can judge
+  // the difference. If false, they are at least `warning`.
+  bool trusts_rules = false;
+  // Tensors whose dtypes msprobe does not compare have a counterpart, as they
+  // do if the user lists the pairs (`-dm`).
+  bool pairs_all_dtypes = false;
   MsprobeRules rules = DefaultMsprobeRules();
   // Adds a column if it has stacks. Must outlive the schema. Null for none.
   const MsprobeStackTable* stacks = nullptr;
   // The dumps from which both runs were imported. If they are set, the report
-  // has the recorded statistics, names of files and stacks, instead of what the
-  // runs have. Must outlive the schema. Null if only the runs are known.
+  // has their statistics, names of files and stacks, instead of those of the
+  // runs. Must outlive the schema. Null if only the runs are known.
   const trees::MsprobeIndex* target_dump = nullptr;
   const trees::MsprobeIndex* golden_dump = nullptr;
   // Called with each row that is written. May be null.

@@ -13,6 +13,7 @@
 #include "client/ask/text/ignored_reason.h"
 #include "client/ask/text/maker_text.h"
 #include "client/foreign/report/foreign_schemas.h"
+#include "client/foreign/report/msprobe_doubt.h"
 #include "client/foreign/report/msprobe_leaf_name.h"
 #include "client/foreign/report/msprobe_side.h"
 #include "client/foreign/report/msprobe_statistics.h"
@@ -94,52 +95,6 @@ ask::Cell Decimals(std::optional<double> value) {
 
 ask::Cells Repeated(std::string_view text) {
   return ask::Cells(kMetricColumns, Text(text));
-}
-
-bool IsNumberOrTruth(const MsprobeStatistic& one) {
-  return (one.kind != MsprobeStatistic::Kind::kAbsent &&
-          one.kind != MsprobeStatistic::Kind::kOther) ||
-         std::holds_alternative<ask::Truth>(one.cell);
-}
-
-// Returns true if both sides have the values that the rules use. Texts and
-// `None` do not have them.
-bool AreComparable(const MsprobeStatistics& target,
-                   const MsprobeStatistics& golden) {
-  bool has_pair = false;
-  for (size_t i = 0; i < target.size(); ++i) {
-    if (target[i].kind == MsprobeStatistic::Kind::kAbsent ||
-        golden[i].kind == MsprobeStatistic::Kind::kAbsent) {
-      return false;
-    }
-    has_pair |= IsNumberOrTruth(target[i]) && IsNumberOrTruth(golden[i]);
-  }
-  return has_pair;
-}
-
-// Returns true if checksums prove that statistics are not those of equal bytes.
-bool ChecksumsDiffer(const v1::ComparisonRow& row, const MsprobeRow& judged) {
-  return !IsTensor(row.target()) && !IsTensor(row.golden()) &&
-         !judged.has_two_kinds_of_hash && !judged.target_hash.empty() &&
-         !judged.golden_hash.empty() &&
-         judged.target_hash != judged.golden_hash;
-}
-
-// Sets the reason why a row must not pass. Rows that the comparison cannot
-// judge are left to msprobe's rules if they have the values that the rules use.
-void SetDoubt(const v1::ComparisonRow& row, MsprobeMode mode,
-              MsprobeRow& judged) {
-  if (!judged.is_matched) {
-    judged.doubt = "No bench data matched.";
-  } else if (row.verdict() == v1::FAIL) {
-    judged.doubt = fmt::format("The comparison fails: {}", row.reason());
-  } else if (row.verdict() != v1::PASS) {
-    judged.doubt = fmt::format("It is not compared: {}", row.reason());
-    judged.rules_settle_doubt =
-        mode == MsprobeMode::kMd5 ||
-        (mode == MsprobeMode::kSummary && !ChecksumsDiffer(row, judged) &&
-         AreComparable(judged.target, judged.golden));
-  }
 }
 
 // Returns true for a tensor that is in a table of receive buffers and scratch.
@@ -421,8 +376,12 @@ class MsprobeSchema final : public ask::TableSchema {
   // Returns the cell `Requires_grad Consistent`.
   std::string GradientsAgree(const MsprobeSide& target,
                              const MsprobeSide& golden) const {
-    if (!report_.is_compat &&
-        (!target.has_requires_grad() || !golden.has_requires_grad())) {
+    const bool is_unknown =
+        !target.has_requires_grad() || !golden.has_requires_grad();
+    // In a dump, a value has none, which is equal on both sides.
+    const bool is_known_absence = report_.target_dump != nullptr &&
+                                  target.requires_grad == golden.requires_grad;
+    if (!report_.is_compat && is_unknown && !is_known_absence) {
       return std::string(kAbsent);
     }
     return target.requires_grad == golden.requires_grad ? "True" : "False";
@@ -450,7 +409,7 @@ class MsprobeSchema final : public ask::TableSchema {
     bool is_matched = false;
     if (row.has_golden()) {
       MsprobeSide side = SideOf(row, /*is_golden=*/true);
-      is_matched = TypesMatch(target, side);
+      is_matched = report_.pairs_all_dtypes || TypesMatch(target, side);
       if (is_matched) golden = std::move(side);
     }
     MsprobeRow judged = JudgedOf(row, is_matched, target, golden);
@@ -471,7 +430,7 @@ class MsprobeSchema final : public ask::TableSchema {
     waiting.gradients_agree = GradientsAgree(target, golden);
     judged.target = std::move(target.statistics);
     judged.golden = std::move(golden.statistics);
-    if (!report_.is_compat) SetDoubt(row, mode_, judged);
+    if (!report_.is_compat) SetDoubt(row, mode_, report_.trusts_rules, judged);
     MSITD_ASSIGN_OR_RETURN(waiting.metrics, MetricCells(row, judged));
     if (has_stacks()) waiting.stack = StackOf(row, name.entry);
     if (mode_ == MsprobeMode::kAll) {

@@ -165,6 +165,9 @@ struct TreeOptions {
   bool devices_are_ranks = false;
   // With `devices_are_ranks`: reads only this rank, with its own GE graphs.
   std::optional<int32_t> device_rank = {};
+  // For msprobe: dump.json or debug.json, if only its records are read and the
+  // other file is ignored. Empty: both.
+  std::string record_file = {};
 };
 
 // Opens the folder or the single file at `path`. Returns INVALID_ARGUMENT if no

@@ -3,6 +3,9 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "client/ask/query/interrupts.h"
 #include "client/msit/compare/scenario.h"
@@ -15,10 +18,15 @@
 namespace msitd::msit_command {
 namespace {
 
+// The kinds of dumps that are compared here.
+constexpr char kAuto[] = "auto";
+constexpr char kTorchAir[] = "torchair";
+constexpr char kAtb[] = "atb";
+
 // The flags of `msprobe compare`, before they are checked.
 struct CompareFlags {
   ProbeCompareOptions compare;
-  std::string mode = "auto";
+  std::string mode = kAuto;
   // The JSON of early releases.
   std::string input;
   std::string rank;
@@ -82,9 +90,32 @@ absl::Status CheckMappings(const CompareFlags& flags) {
   return absl::OkStatus();
 }
 
+// Returns an error for flags that only dumps of msprobe support.
+absl::Status CheckMsitFlags(const CompareFlags& flags) {
+  const ProbeCompareOptions& compare = flags.compare;
+  std::vector<std::string_view> given;
+  for (const auto& [flag, is_given] :
+       {std::pair("--xlsx", compare.is_xlsx),
+        std::pair("-fm", compare.is_fuzzy),
+        std::pair("-dm", !compare.data_mapping.empty()),
+        std::pair("-cm", flags.cells->count() > 0),
+        std::pair("-am", flags.apis->count() > 0),
+        std::pair("-lm", flags.layers->count() > 0),
+        std::pair("-i", !flags.input.empty()),
+        std::pair("--step", !flags.step.empty()),
+        std::pair("--rank", flags.mode == kAtb && !flags.rank.empty())}) {
+    if (is_given) given.emplace_back(flag);
+  }
+  if (given.empty()) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "-m {} does not support {}", flags.mode,
+                    fmt::join(given, ", "));
+}
+
 // Compares with the verb of msit that has the same formats.
 absl::Status CompareAsMsit(const CompareFlags& flags,
                            ask::Interrupts& interrupts, Logger& log) {
+  MSITD_RETURN_IF_ERROR(CheckMsitFlags(flags));
   CompareOptions options;
   options.golden = flags.compare.golden;
   options.my = flags.compare.target;
@@ -110,10 +141,8 @@ absl::Status CompareWith(CompareFlags flags, Logger& log) {
   }
   MSITD_RETURN_IF_ERROR(RefuseFlags(flags));
   MSITD_RETURN_IF_ERROR(CheckMappings(flags));
-  if (flags.mode == "torchair" || flags.mode == "atb") {
-    return CompareAsMsit(flags, interrupts, log);
-  }
-  if (flags.mode != "auto") {
+  const bool is_msit = flags.mode == kTorchAir || flags.mode == kAtb;
+  if (flags.mode != kAuto && !is_msit) {
     return MakeStatus(
         absl::StatusCode::kUnimplemented,
         "-m {} is not in this build: it runs models or needs CANN; import the "
@@ -127,6 +156,7 @@ absl::Status CompareWith(CompareFlags flags, Logger& log) {
                       "offline_data and offline_model, which are not in this "
                       "build");
   }
+  if (is_msit) return CompareAsMsit(flags, interrupts, log);
   if (!flags.rank.empty() || !flags.step.empty()) {
     log.Warning(
         "--rank and --step have no effect on dumps of msprobe and are ignored");
@@ -139,12 +169,12 @@ void AddSides(VerbTable& table, CLI::App& verb, CompareFlags& flags) {
   ProbeCompareOptions& compare = flags.compare;
   table
       .AddFlag(verb, "--mode", "-m",
-               "What to compare: auto (dumps of msprobe), torchair or atb; "
+               "Kind of the dumps: auto (those of msprobe), torchair or atb; "
                "default auto",
                flags.mode)
       .required(false)
       ->check(CLI::IsMember(
-          {"auto", "torchair", "atb", "offline_data", "offline_model"}));
+          {kAuto, kTorchAir, kAtb, "offline_data", "offline_model"}));
   table
       .AddFlag(verb, "--target_path", "-tp",
                "dump.json, or the folder of a rank or step", compare.target)
@@ -204,7 +234,12 @@ void AddOthers(VerbTable& table, CLI::App& verb, CompareFlags& flags) {
       .AddFlag(verb, "--rank", "", "Rank of a dump of TorchAir; default all",
                flags.rank)
       .required(false);
-  table.AddFlag(verb, "--step", "", ignored, flags.step).required(false);
+  table
+      .AddFlag(verb, "--step", "",
+               "Accepted without effect for dumps of msprobe; give the folder "
+               "of the step",
+               flags.step)
+      .required(false);
   table.AddSwitch(verb, "--is_print_compare_log", "-tensor_log", ignored,
                   flags.logs_tensors);
   table.AddSwitch(verb, "--stack_mode", "-s",

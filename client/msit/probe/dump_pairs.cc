@@ -21,14 +21,24 @@ namespace {
 using Source = trees::MsprobeIndex::Source;
 using trees::MsprobePlace;
 
+// Entries of a folder beyond this number that are not dumps are only counted.
+constexpr size_t kProblemsListed = 20;
+
+// The dump of a rank.
+struct ProbeDump {
+  std::string folder;
+  bool is_process = false;
+};
+
 // The dumps of one side.
 struct ProbeSide {
   std::string path;
   // A single dump: `path` is its folder or its file.
   bool is_single = false;
   Source source = Source::kDump;
-  // By step, then rank: the folder.
-  std::map<int64_t, std::map<int32_t, std::string>> steps;
+  // By step, then rank.
+  std::map<int64_t, std::map<int32_t, ProbeDump>> steps;
+  std::vector<trees::TreeProblem> problems;
 };
 
 bool Exists(const std::string& folder, std::string_view name) {
@@ -47,7 +57,7 @@ absl::StatusOr<ProbeSide> SideOfFile(const std::filesystem::path& path) {
   out.path = path.string();
   out.is_single = true;
   if (name == names::kMsprobeDebug) out.source = Source::kDebug;
-  out.steps[0][0] =
+  out.steps[0][0].folder =
       path.has_parent_path() ? path.parent_path().string() : std::string(".");
   return out;
 }
@@ -61,15 +71,17 @@ absl::StatusOr<ProbeSide> SideOf(const std::string& path) {
   }
   if (!std::filesystem::is_directory(status)) return SideOfFile(path);
   MSITD_ASSIGN_OR_RETURN(const auto folder, trees::TreeFolder::Open(path));
-  const auto layout = trees::LayOutMsprobe(folder);
+  auto layout = trees::LayOutMsprobe(folder);
   if (!layout.ok()) return Annotate(layout.status(), path);
   ProbeSide out;
   out.path = path;
   for (const MsprobePlace& place : layout->places) {
-    out.steps[place.token][place.rank] = folder.PathOf(place.path);
+    out.steps[place.token][place.rank] = {folder.PathOf(place.path),
+                                          place.is_process};
     out.is_single = place.path.empty();
   }
-  const std::string& first = out.steps.begin()->second.begin()->second;
+  out.problems = std::move(layout->problems);
+  const std::string& first = out.steps.begin()->second.begin()->second.folder;
   const bool has_dump = Exists(first, names::kMsprobeDump);
   if (!has_dump && Exists(first, names::kMsprobeDebug)) {
     out.source = Source::kDebug;
@@ -140,6 +152,8 @@ class PairFinder {
                         golden_.path, target_.path, names::kMsprobeDump,
                         names::kMsprobeDebug);
     }
+    for (const ProbeSide* const side : {&golden_, &target_})
+      WarnOfOthers(*side);
     const NumberPairs steps =
         PairNumbers(KeysOf(golden_.steps), KeysOf(target_.steps));
     const bool has_steps = golden_.steps.size() > 1 || target_.steps.size() > 1;
@@ -166,9 +180,12 @@ class PairFinder {
         has_steps ? fmt::format("step{}", target_step) : std::string();
     if (!is_single) Warn("rank", has_steps ? step + ": " : "", ranks);
     for (const auto& [golden_rank, target_rank] : ranks.pairs) {
+      const ProbeDump& one = golden.at(static_cast<int32_t>(golden_rank));
+      const ProbeDump& other = target.at(static_cast<int32_t>(target_rank));
+      if (!is_single && !ranks.is_by_order) WarnOfProcesses(one, other);
       ProbePair pair;
-      pair.golden = golden.at(static_cast<int32_t>(golden_rank));
-      pair.target = target.at(static_cast<int32_t>(target_rank));
+      pair.golden = one.folder;
+      pair.target = other.folder;
       pair.source = golden_.source;
       pair.step = target_step;
       pair.rank = static_cast<int32_t>(target_rank);
@@ -176,6 +193,31 @@ class PairFinder {
       if (!is_single) pair.label += "_" + NameOfFolder(pair.target);
       out_.pairs.push_back(std::move(pair));
     }
+  }
+
+  // Warns about entries of a folder that are not dumps, and about processes.
+  void WarnOfOthers(const ProbeSide& side) {
+    // A graph of one dump has the same side twice.
+    if (&side == &target_ && golden_.path == target_.path) return;
+    const size_t count = side.problems.size();
+    for (size_t i = 0; i < std::min(count, kProblemsListed); ++i) {
+      const trees::TreeProblem& problem = side.problems[i];
+      out_.warnings.push_back(fmt::format(
+          "{}: {}", problem.file, std::string(problem.reason.message())));
+    }
+    if (count <= kProblemsListed) return;
+    out_.warnings.push_back(fmt::format("{}: {} more entries are not dumps",
+                                        side.path, count - kProblemsListed));
+  }
+
+  // The numbers of processes do not say which ones belong together.
+  void WarnOfProcesses(const ProbeDump& golden, const ProbeDump& target) {
+    if (!golden.is_process && !target.is_process) return;
+    if (golden.folder == target.folder) return;
+    out_.warnings.push_back(
+        fmt::format("golden {} and target {} are compared, because they have "
+                    "the same position",
+                    golden.folder, target.folder));
   }
 
   void Warn(std::string_view what, const std::string& prefix,

@@ -27,7 +27,8 @@ struct ProbePair {
 
 struct ProbePairs {
   std::vector<ProbePair> pairs;
-  // What exists on one side only, or belongs together only by its position.
+  // Ranks and steps that exist on one side only, or are paired only by their
+  // positions, and entries of the folders that are not dumps.
   std::vector<std::string> warnings;
 };
 
@@ -35,11 +36,12 @@ struct ProbePairs {
 // folder of a rank, of a step with ranks, or a folder of steps.
 //
 // Ranks are paired by their numbers, and by their order if no number occurs on
-// both sides. A step is paired with a step, whatever their numbers; several
-// steps are paired by their numbers.
+// both sides. Folders of processes (`proc<P>`) are paired by their order,
+// because numbers of processes differ between runs. Several steps are paired by
+// their numbers. A single step is paired with any single step.
 //
 // Errors: NOT_FOUND for a path that does not exist; INVALID_ARGUMENT with the
-// path if it is none of these, if one path is a file and the other a folder of
+// path if it is anything else, if one path is a file and the other a folder of
 // ranks, or if nothing belongs together.
 absl::StatusOr<ProbePairs> FindProbePairs(const std::string& golden,
                                           const std::string& target);

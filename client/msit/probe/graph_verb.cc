@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/ask/query/interrupts.h"
+#include "client/foreign/trees/tree_folder.h"
 #include "client/msit/command/python_program.h"
 #include "client/msit/probe/dump_pairs.h"
 #include "client/msit/probe/probe_compare.h"
@@ -59,6 +60,10 @@ class TemporaryFolder {
   const std::string path_;
 };
 
+// The name of the file with the dumps in the temporary folder. It is not an
+// argument of the program, because Linux limits the length of an argument.
+constexpr char kDumpsFile[] = "dumps.json";
+
 // Returns the dumps as graph_visualize.py expects them. `reports` is empty for
 // a graph of one side.
 std::string DumpsJson(const ProbePairs& found,
@@ -102,23 +107,30 @@ absl::StatusOr<int> Visualize(GraphFlags flags, Logger& log) {
       FindProbePairs(is_comparison ? compare.golden : compare.target,
                      compare.target));
   MSITD_RETURN_IF_ERROR(Annotate(CheckReportFolder(output), "-o"));
-  std::unique_ptr<TemporaryFolder> folder;
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder,
+                         TemporaryFolder::Make());
   std::vector<std::string> reports;
   if (is_comparison) {
-    MSITD_ASSIGN_OR_RETURN(folder, TemporaryFolder::Make());
     compare.output = folder->path();
     compare.is_intermediate = true;
     // Afterwards, signals are forwarded to the child.
     ask::Interrupts interrupts;
     MSITD_ASSIGN_OR_RETURN(reports,
                            CompareProbeDumps(compare, interrupts, log));
+  } else {
+    for (const std::string& warning : found.warnings) log.Warning(warning);
   }
+  const std::string dumps = trees::JoinPath(folder->path(), kDumpsFile);
+  MSITD_RETURN_IF_ERROR(
+      ReplaceReportFile(dumps, [&](const ByteTake& take) -> absl::Status {
+        return take(DumpsJson(found, reports));
+      }));
   MSITD_RETURN_IF_ERROR(MakeReportFolder(output));
   return RunPythonProgram(
       GraphVisualizeScript(),
       {fmt::format("{}/{}_{}.vis.db", output,
                    is_comparison ? "compare" : "build", UtcTimeStamp()),
-       DumpsJson(found, reports)});
+       dumps});
 }
 
 void AddUnusedFlags(VerbTable& table, CLI::App& verb, GraphFlags& flags) {

@@ -1,9 +1,9 @@
 """Writes the graph of a model as the database that tb_graph_ascend shows, for
 `msprobe graph_visualize`.
 
-msprobe runs this program in python3. Its arguments are the path of the database, and a
-JSON list of the dumps, each with `step`, `rank`, the folder `target`, and for a
-comparison also the folder `golden` and the CSV file `report`.
+msprobe runs this program in python3. Its arguments are the path of the database, and
+that of a file with a JSON list of the dumps, each with `step`, `rank`, the folder
+`target`, and for a comparison also the folder `golden` and the CSV file `report`.
 
 Nodes are the calls in construct.json and the records that it lacks. A node contains the
 calls that construct.json names below it. Calls of functions that follow one another at
@@ -19,7 +19,7 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,28 +51,29 @@ DESCRIPTIONS = re.compile(
 AGREEMENT = ("Requires_grad Consistent", "Result", "Err_message")
 MODES = {"Max diff": "summary", "Cosine": "all", "NPU MD5": "md5"}
 
-SCHEMA = """
-CREATE TABLE tb_nodes (id TEXT PRIMARY KEY, graph_id TEXT NOT NULL,
+TABLES = (
+    """CREATE TABLE tb_nodes (id TEXT PRIMARY KEY, graph_id TEXT NOT NULL,
     node_order INTEGER NOT NULL, node_name TEXT NOT NULL, node_type TEXT NOT NULL,
     up_node TEXT, sub_nodes TEXT, precision_index INTEGER, overflow_level TEXT,
     micro_step_id INTEGER NOT NULL, matched_node_link TEXT, stack_id TEXT,
     parallel_merge_info TEXT, matched_distributed TEXT, modified INTEGER NOT NULL,
     input_data TEXT, output_data TEXT, data_source TEXT, dump_data_dir TEXT,
-    step INTEGER NOT NULL, rank INTEGER NOT NULL, is_distributed INTEGER);
-CREATE TABLE tb_stack (id TEXT PRIMARY KEY, stack_info TEXT);
-CREATE TABLE tb_config (id TEXT PRIMARY KEY, graph_type TEXT NOT NULL, task TEXT,
+    step INTEGER NOT NULL, rank INTEGER NOT NULL, is_distributed INTEGER)""",
+    "CREATE TABLE tb_stack (id TEXT PRIMARY KEY, stack_info TEXT)",
+    """CREATE TABLE tb_config (id TEXT PRIMARY KEY, graph_type TEXT NOT NULL, task TEXT,
     tool_tip TEXT, micro_steps INTEGER, overflow_check INTEGER,
-    node_colors TEXT NOT NULL, rank_list TEXT NOT NULL, step_list TEXT NOT NULL);
-"""
-INDEXES = """
-CREATE INDEX index1 ON tb_nodes (step, rank, data_source, up_node, node_order);
-CREATE INDEX index2 ON tb_nodes (step, rank, data_source, node_name);
-CREATE INDEX index3 ON tb_nodes (step, rank, data_source, node_order);
-CREATE INDEX index4 ON tb_nodes (step, rank, node_order);
-CREATE INDEX index5 ON tb_nodes (step, rank, micro_step_id, node_order);
-CREATE INDEX index6 ON tb_nodes (step, rank, modified, matched_node_link);
-CREATE INDEX index7 ON tb_nodes (is_distributed);
-"""
+    node_colors TEXT NOT NULL, rank_list TEXT NOT NULL, step_list TEXT NOT NULL)""",
+)
+# The columns of each index on tb_nodes.
+INDEXES = (
+    "step, rank, data_source, up_node, node_order",
+    "step, rank, data_source, node_name",
+    "step, rank, data_source, node_order",
+    "step, rank, node_order",
+    "step, rank, micro_step_id, node_order",
+    "step, rank, modified, matched_node_link",
+    "is_distributed",
+)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -290,18 +291,18 @@ class Report:
         ]
 
     def add(self, sides: tuple[dict[str, Any], dict[str, Any]]) -> float | None:
-        """Adds the columns to the leaves of a node. Returns its index; None if
-        nothing of it has a counterpart.
+        """Adds the columns to the leaves of a node that has a counterpart. Returns the
+        index of its worst result; None if no result was judged.
         """
         found = []
         for side in sides:
             for name, leaf in side.items():
                 row = self.rows.get(name)
-                if row is None or row["Bench Name"] == "N/A":
+                if row is None:
                     continue
                 leaf |= {column: row[column] for column in (*self.metrics, *AGREEMENT)}
-                found.append(INDICES.get(row["Result"], 0.0))
-        return max(found, default=None)
+                found.append(INDICES.get(row["Result"]))
+        return worst(found)
 
     def pairs(self, target: Graph, golden: Graph) -> dict[str, str]:
         """Returns the golden node of each target node."""
@@ -310,15 +311,25 @@ class Report:
         for name, row in self.rows.items():
             other = row["Bench Name"]
             if other not in ("N/A", name):
-                one, two = (node_in(leaf) for leaf in (name, other))
-                if two in known:
+                one = node_in(name, target.parents)
+                two = node_in(other, golden.parents)
+                if one and two:
                     out[one] = two
         return out
 
 
-def node_in(leaf: str) -> str:
-    """Returns the node of a leaf."""
-    return re.split(r"\.(?:input|kwargs|output|parameters)\.", leaf, maxsplit=1)[0]
+def node_in(leaf: str, nodes: dict[str, str]) -> str:
+    """Returns the node of a leaf: the longest beginning that is a node. A name
+    does not show it, because a module may be called `output`. Empty if none is.
+    """
+    while leaf and leaf not in nodes:
+        leaf = leaf.rpartition(".")[0]
+    return leaf
+
+
+def worst(indices: Iterable[float | None]) -> float | None:
+    """Returns the highest index; None if all of them are."""
+    return max((index for index in indices if index is not None), default=None)
 
 
 class Writer:
@@ -327,7 +338,8 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self.database = sqlite3.connect(path)
         self.database.execute("PRAGMA journal_mode=WAL")
-        self.database.executescript(SCHEMA)
+        for table in TABLES:
+            self.database.execute(table)
         self.micro_steps = 1
         self.report: Report | None = None
 
@@ -358,10 +370,11 @@ class Writer:
         indices: dict[str, float | None] = {}
         for order, name in enumerate(graph.order):
             sides = sides_of(name, graph.data.get(name))
-            indices[name] = report.add(sides) if report is not None else None
+            indices[name] = None
             if report is not None and name in graph.groups:
-                below = [indices[each] or 0.0 for each in graph.groups[name]]
-                indices[name] = max(below)
+                indices[name] = worst(indices[each] for each in graph.groups[name])
+            elif report is not None and name in pairs:
+                indices[name] = report.add(sides)
             stack = graph.stacks.get(name)
             # Only forward calls have stacks.
             stack = stack or graph.stacks.get(forward_of(name) or "", "[]")
@@ -402,15 +415,16 @@ class Writer:
         self.database.execute(
             f"INSERT INTO tb_config VALUES ({','.join('?' * 9)})", row
         )
-        self.database.executescript(INDEXES)
+        for number, columns in enumerate(INDEXES, 1):
+            self.database.execute(f"CREATE INDEX index{number} ON tb_nodes ({columns})")
         self.database.commit()
         self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.database.close()
 
 
-def main(path: str, dumps_json: str) -> int:
+def main(path: str, dumps_path: str) -> int:
     """Writes the database, completely or not at all. Returns the exit code."""
-    dumps = json.loads(dumps_json)
+    dumps = json.loads(Path(dumps_path).read_bytes())
     temporary = Path(f"{path}.part")
     try:
         writer = Writer(temporary)

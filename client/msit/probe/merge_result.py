@@ -24,9 +24,16 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 FILE_BYTES_MAX = 1 << 30
+# The limit of the format.
+COLUMNS_MAX = 16384
+# The cells of a workbook, with those that its rows skip.
+CELLS_MAX = 1 << 26
+PREFIX = "compare_result_"
 REPORT = re.compile(
-    r"compare_result_(?P<rank>(?:rank|proc)\d+)(?:-rank\d+)?_\d+(?:_\d+)?\.(?:csv|xlsx)"
+    PREFIX + r"(?P<rank>(?:rank|proc)\d+)(?:-(?:rank|proc)\d+)?"
+    r"_(?P<time>\d+)(?:_(?P<number>\d+))?\.(?:csv|xlsx)"
 )
+CELL = re.compile(r"(?P<column>[A-Z]{1,3})[0-9]*")
 NAME = "NPU Name"
 # The columns between those of both sides and those of their statistics.
 BEFORE = "Bench Requires_grad"
@@ -64,10 +71,20 @@ def text_of(element: ElementTree.Element) -> str:
 
 def column_of(reference: str) -> int:
     """Returns 0 for A1 and 27 for AB3."""
+    match = CELL.fullmatch(reference)
     number = 0
-    for letter in reference.rstrip("0123456789"):
+    for letter in match["column"] if match else "":
         number = number * 26 + ord(letter) - ord("A") + 1
+    if not 0 < number <= COLUMNS_MAX:
+        raise ValueError(f"{reference[:20]!r} is not a cell")
     return number - 1
+
+
+def shared_text(shared: list[str], index: str) -> str:
+    """Returns a text of the table that all cells share."""
+    if not 0 <= int(index) < len(shared):
+        raise ValueError(f"there is no shared text {int(index)}")
+    return shared[int(index)]
 
 
 def read_sheet(path: Path) -> Rows:
@@ -78,19 +95,25 @@ def read_sheet(path: Path) -> Rows:
             table = ElementTree.fromstring(member(book, "xl/sharedStrings.xml"))
             shared = [text_of(each) for each in table]
         sheet = ElementTree.fromstring(member(book, "xl/worksheets/sheet1.xml"))
-    rows = []
+    rows: Rows = []
+    count = 0
     for row in sheet.iter(f"{MAIN}row"):
         cells: list[str] = []
         for cell in row:
             value = cell.find(f"{MAIN}v")
             text = text_of(cell) if value is None else value.text or ""
             if cell.get("t") == "s":
-                text = shared[int(text)]
+                text = shared_text(shared, text)
             elif cell.get("t") == "b":
                 text = "True" if text == "1" else "False"
             place = column_of(cell.get("r", "")) if cell.get("r") else len(cells)
+            if place < len(cells):
+                raise ValueError(f"{cell.get('r')} is not in the order of the columns")
             cells += [""] * (place - len(cells)) + [text]
         rows.append(cells)
+        count += len(cells)
+        if count > CELLS_MAX:
+            raise ValueError(f"it has more than {CELLS_MAX} cells")
     return rows
 
 
@@ -138,14 +161,18 @@ class Report:
 
 def find_reports(folder: Path) -> dict[str, Path]:
     """Returns the newest report of each rank, in the order of their numbers."""
-    found: dict[str, Path] = {}
+    dated = []
     for path in sorted(folder.iterdir(), key=lambda each: each.name):
         match = REPORT.fullmatch(path.name)
-        if match is None:
-            continue
-        rank = match["rank"]
+        if match is not None:
+            age = int(match["time"]), int(match["number"] or 0)
+            dated.append((age, path.name, match["rank"], path))
+        elif path.name.startswith(PREFIX):
+            log("WARNING", f"{path.name} is not used: its name has no rank and time")
+    found: dict[str, Path] = {}
+    for _, name, rank, path in sorted(dated):
         if rank in found:
-            log("WARNING", f"{found[rank].name} is not used: {path.name} is newer")
+            log("WARNING", f"{found[rank].name} is not used: {name} is newer")
         found[rank] = path
     if not found:
         raise ValueError(

@@ -29,6 +29,7 @@ IGNORED = re.compile(r"Torch\.(empty|fill)\.\d+\.")
 COMMUNICATION = re.compile(r"Distributed\.(?P<name>\w+)\.(?P<call>\d+)\.forward")
 SENDS = ("send", "isend")
 RECEIVES = ("recv", "irecv")
+PASS = re.compile(r"\.(forward|backward)(?:\.\d+)?$")
 PARTS = {
     "forward": (("input_args", "input_kwargs", "input"), ("output",)),
     "backward": (("input",), ("output",)),
@@ -61,6 +62,12 @@ def tensors_in(value: Any) -> Iterator[dict[str, Any]]:
                 yield each
             else:
                 waiting += each.values()
+
+
+def pass_of(name: str) -> str:
+    """Returns `forward` or `backward`. The names of modules may contain both words."""
+    match = PASS.search(name)
+    return match[1] if match else "forward"
 
 
 def has_bad(record: dict[str, Any], parts: tuple[str, ...]) -> bool:
@@ -109,16 +116,15 @@ class Rank:
         for position, name in enumerate(self.names):
             if IGNORED.match(name):
                 continue
-            pass_ = "backward" if ".backward" in name else "forward"
-            inputs, outputs = PARTS[pass_]
+            inputs, outputs = PARTS[pass_of(name)]
             record = self.data[name]
             if has_bad(record, outputs) and not has_bad(record, inputs):
                 return position
         return None
 
     def communications(self) -> dict[tuple[Any, ...], tuple[int, bool]]:
-        """Returns the position of each communication, and whether its data comes from
-        this rank, by the identity that all participants of one share.
+        """Returns the position of each communication, and whether this rank sends
+        data, by the identity that all participants of one share.
         """
         found: dict[tuple[Any, ...], tuple[int, bool]] = {}
         counts: dict[tuple[Any, ...], int] = {}

@@ -19,6 +19,7 @@
 #include "client/msit/compare/folder_problems.h"
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/probe/dump_pairs.h"
+#include "client/msit/probe/probe_workbook.h"
 #include "client/msit/table/output_file.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/record_kind.h"
@@ -160,8 +161,10 @@ absl::Status ProbeComparison::ComparePair(const ProbePair& pair) {
 }
 
 absl::Status ProbeComparison::Import(const ProbePair& pair) {
-  const auto open = [](const std::string& path) {
-    auto tree = trees::OpenTree(path, {.kind = trees::TreeKind::kMsprobe});
+  const auto open = [&pair](const std::string& path) {
+    auto tree = trees::OpenTree(
+        path, {.kind = trees::TreeKind::kMsprobe,
+               .record_file = std::string(MsprobeIndex::FileOf(pair.source))});
     return tree.ok() ? std::move(tree) : Annotate(tree.status(), path);
   };
   MSITD_ASSIGN_OR_RETURN(const auto golden, open(pair.golden));
@@ -240,6 +243,8 @@ absl::Status ProbeComparison::WriteReport(const ProbePair& pair,
   report::MsprobeReport report;
   report.mode = sides.mode;
   report.is_compat = options_.is_compat;
+  report.trusts_rules = true;
+  report.pairs_all_dtypes = !options_.data_mapping.empty();
   report.golden_dump = &sides.golden;
   report.target_dump = &sides.target;
   std::string advice;
@@ -254,8 +259,10 @@ absl::Status ProbeComparison::WriteReport(const ProbePair& pair,
                       [&](const ByteTake& take) -> absl::Status {
                         const auto table = ask::MakeTableReport(
                             report::MakeMsprobeSchema(report),
-                            options_.is_xlsx ? ask::MakeXlsxSink(take)
-                                             : ask::MakeCsvSink(take));
+                            options_.is_xlsx
+                                ? MakeProbeWorkbook(
+                                      take, sides.mode == MsprobeMode::kSummary)
+                                : ask::MakeCsvSink(take));
                         std::vector<ask::ReportWriter*> writers = {table.get()};
                         if (options_.writes_advice)
                           writers.push_back(adviser.get());

@@ -37,9 +37,9 @@ struct ProbeCompareOptions {
 // Implements `msprobe compare` for dumps of msprobe: imports each pair of dumps
 // into a private msitd, compares them, and writes
 // `compare_result[_<rank>]_<time>.csv`, or `.xlsx`, into the output folder. For
-// debug.json, the name begins with `debug_compare_result`. The mode of the
-// report follows from what both sides recorded: tensors, checksums or
-// statistics. Returns the paths of the reports, in the order of FindProbePairs.
+// debug.json, the name begins with `debug_compare_result`. The
+// report has tensors, checksums or statistics, whichever both sides recorded.
+// Returns the paths of the reports, in the order of FindProbePairs.
 //
 // Errors: those of FindProbePairs; INVALID_ARGUMENT if the sides of a pair
 // recorded different things, or for an invalid mapping; CANCELLED.

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ from report_pairs import (
     differences,
     rows_of,
     tensor,
+    value,
     write_dump,
 )
 
@@ -91,9 +93,24 @@ def test_a_workbook_has_the_cells_of_the_csv(tmp_path: Path) -> None:
     compare(tmp_path, "--xlsx")
     sheet = openpyxl.load_workbook(only_report(tmp_path)).active
     assert sheet is not None
+    assert sheet.title == "Sheet1"
     cells = [list(row) for row in sheet.iter_rows(values_only=True)]
     assert cells[0] == rows[0]
     assert [row[0] for row in cells] == [row[0] for row in rows]
+    at = cells[0].index("Requires_grad Consistent")
+    assert {row[at] for row in cells[1:]} == {True, False, "N/A"}
+
+
+def test_differences_in_a_workbook_are_texts(tmp_path: Path) -> None:
+    """msprobe writes them so, with all digits."""
+    write_pair(tmp_path, "places.summary")
+    compare(tmp_path, "--xlsx")
+    sheet = openpyxl.load_workbook(only_report(tmp_path)).active
+    assert sheet is not None
+    head, *rows = sheet.iter_rows(values_only=True)
+    column = [row[head.index("Max diff")] for row in rows]
+    assert {type(cell) for cell in column} == {str}
+    assert {type(row[head.index("NPU max")]) for row in rows} <= {str, int, float}
 
 
 def test_unmatched_tensors_do_not_pass(tmp_path: Path) -> None:
@@ -104,6 +121,31 @@ def test_unmatched_tensors_do_not_pass(tmp_path: Path) -> None:
     assert unmatched
     assert {row["Result"] for row in unmatched} == {"warning"}
     assert "rows that only the golden run has are left out" in log
+
+
+def test_only_what_the_rules_cannot_judge_differs_from_msprobe(tmp_path: Path) -> None:
+    """A small difference passes as in msprobe, a NaN on the golden side does not."""
+    bad = {"Max": math.nan, "Min": 1.0}
+    pairs = {
+        "Torch.small.0.forward": (tensor(), tensor(high=2.01)),
+        "Torch.nan.0.forward": (tensor() | bad, tensor()),
+        "Torch.sign.0.forward": (tensor(high=-math.inf), tensor(high=math.inf)),
+        "Torch.value.0.forward": (value("int", 100), value("int", 101)),
+    }
+    for side, run in enumerate(("g", "t")):
+        data: Data = {
+            name: arguments(tensor(), output=pair[side]) for name, pair in pairs.items()
+        }
+        write_dump(tmp_path / run, "summary", data)
+    results = {}
+    for flags in ((), ("--compat",)):
+        compare(tmp_path, *flags)
+        path = only_report(tmp_path)
+        rows = rows_of(path.read_text())
+        results[flags] = [rows[f"{name}.output.0"]["Result"] for name in pairs]
+        path.unlink()
+    assert results[()] == ["pass", "warning", "warning", "warning"]
+    assert results[("--compat",)] == ["pass"] * 4
 
 
 def copy_rank(folder: Path, source: str, place: str) -> None:
@@ -135,6 +177,59 @@ def test_steps_with_other_numbers_are_compared(tmp_path: Path) -> None:
     path = only_report(tmp_path)
     assert re.fullmatch(r"compare_result_\d{14}\.csv", path.name)
     assert rows_of(path.read_text())["Torch.same.0.forward.input.0"]["Cosine"] == "1.0"
+
+
+def test_only_the_records_of_the_given_file_are_compared(tmp_path: Path) -> None:
+    """dump.json and debug.json of a rank share a folder."""
+    for run in ("g", "t"):
+        data: Data = {"Torch.f.0.forward": arguments(tensor())}
+        write_dump(tmp_path / run, "summary", data)
+        rank = tmp_path / run / "step0/rank0"
+        debug = json.loads((rank / "dump.json").read_text())
+        debug["data"] = {"loss.0.debug": tensor()}
+        (rank / "debug.json").write_text(json.dumps(debug))
+    for name, prefix in (("dump", "Torch.f.0."), ("debug", "loss.0.debug")):
+        paths = [f"{run}/step0/rank0/{name}.json" for run in ("t", "g")]
+        words = ("-tp", paths[0], "-gp", paths[1], "-o", f"out_{name}")
+        msprobe(tmp_path, "compare", *words)
+        (path,) = (tmp_path / f"out_{name}").iterdir()
+        rows = rows_of(path.read_text())
+        assert rows and all(row.startswith(prefix) for row in rows), list(rows)
+
+
+@pytest.mark.parametrize("mode", ["all", "summary"])
+def test_listed_pairs_may_differ_in_their_dtypes(tmp_path: Path, mode: str) -> None:
+    for run, dtype in (("g", "torch.int32"), ("t", "torch.float32")):
+        leaf = tensor(dtype=dtype, shape=(2,))
+        if mode == "all":
+            numbers = [1, 2] if run == "g" else [1.0, 2.0]
+            file = "Torch.f.0.forward.input.0.pt"
+            leaf |= {"data_name": file, "numbers": numbers}
+        write_dump(tmp_path / run, mode, {"Torch.f.0.forward": arguments(leaf)})
+    name = "Torch.f.0.forward.input.0"
+    (tmp_path / "pairs.yaml").write_text(f"{name}: {name}\n")
+    for flags, counterpart in (((), "N/A"), (("-dm", "pairs.yaml"), name)):
+        compare(tmp_path, *flags)
+        path = only_report(tmp_path)
+        row = rows_of(path.read_text())[name]
+        assert row["Bench Name"] == counterpart
+        assert row["Result"] == ("error" if flags else "warning")
+        path.unlink()
+
+
+@pytest.mark.parametrize("mode", ["torchair", "atb"])
+def test_flags_that_a_mode_lacks_are_refused(tmp_path: Path, mode: str) -> None:
+    write_pair(tmp_path, "missing.summary")
+    (tmp_path / "x.yaml").write_text("{}")
+    paths = ("-tp", "t/step0", "-gp", "g/step0", "-o", "out", "-m", mode)
+    for flags in (
+        *(("--xlsx",), ("-fm",), ("-dm", "x.yaml"), ("-cm",), ("-am", "x.yaml")),
+        *(("-lm", "x.yaml"), ("--step", "0"), ("-fr", "x.yaml")),
+    ):
+        error = msprobe(tmp_path, "compare", *paths, *flags, expect=1)
+        assert len(error.splitlines()) == 1, error
+        assert flags[0] in error or "offline_data" in error
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_form_of_early_releases(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import sqlite3
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,21 @@ def test_messages_have_a_direction(tmp_path: Path) -> None:
         assert sorted(origins(folder)) == expected
 
 
+def test_names_of_modules_do_not_decide_the_pass(tmp_path: Path) -> None:
+    """Their outputs are those of their own record, whatever the modules are called."""
+    bad = tensor() | BAD
+    forward = arguments(bad, output=bad)
+    write_ranks(
+        tmp_path,
+        {
+            "Module.rnn.backward_layer.Linear.forward.0": forward,
+            "Module.rnn.forward.Linear.backward.0": {"input": [bad], "output": [bad]},
+            "Module.a.backward.Linear.forward.0": arguments(tensor(), output=bad),
+        },
+    )
+    assert origins(tmp_path) == {"rank_0": ["Module.a.backward.Linear.forward.0"]}
+
+
 def test_good_dumps_have_no_file(tmp_path: Path) -> None:
     write_ranks(tmp_path, {"Torch.f.0.forward": arguments(tensor())})
     assert origins(tmp_path) == {}
@@ -204,6 +220,58 @@ def test_errors_of_merge_result(tmp_path: Path) -> None:
     assert not (tmp_path / "merged").exists()
 
 
+def merge(folder: Path, expect: int = 0) -> str:
+    """Joins `reports` into `merged`."""
+    (folder / "merge.yaml").write_text("api: [Torch]\ncompare_index: [Max diff]")
+    words = ("-i", "reports", "-o", "merged", "-config", "merge.yaml")
+    return msprobe(folder, "merge_result", *words, expect=expect)
+
+
+def test_the_newest_report_of_a_rank_is_used(tmp_path: Path) -> None:
+    """Times and numbers of files are numbers, and `rank0-rank1` says nothing of them."""
+    (tmp_path / "reports").mkdir()
+    names = (
+        *("rank0-rank0_20260101000000", "rank0_20270101000000"),
+        *("rank0_20270101000000_9", "rank0_20270101000000_10"),
+    )
+    for number, name in enumerate(names):
+        (tmp_path / f"reports/compare_result_{name}.csv").write_text(
+            f"NPU Name,Max diff\nTorch.f.0.forward.input.0,{number}\n"
+        )
+    (tmp_path / "reports/compare_result_step1_rank1_20270101000000.csv").touch()
+    log = merge(tmp_path)
+    (path,) = (tmp_path / "merged").iterdir()
+    sheet = openpyxl.load_workbook(path)["Max diff"]
+    assert sheet["B2"].value == len(names) - 1
+    assert log.count("is not used") == len(names)
+    assert "compare_result_step1_rank1_20270101000000.csv is not used" in log
+
+
+def test_cells_outside_of_a_sheet_are_errors(tmp_path: Path) -> None:
+    compare_ranks(tmp_path, "--xlsx")
+    path = min((tmp_path / "reports").iterdir())
+    with zipfile.ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    wide = '<row r="2"><c r="XFD2"/></row>' * 5000
+    for rows in (
+        '<row r="1"><c r="ZZZZZZZ1"/></row>',
+        '<row r="1"><c r="XFE1"/></row>',
+        '<row r="1"><c r="é1"/></row>',
+        '<row r="1"><c r="B1"/><c r="A1"/></row>',
+        '<row r="1"><c r="A1" t="s"><v>-1</v></c></row>',
+        wide,
+    ):
+        xml = f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>'
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
+            for part, data in (parts | {name: xml.encode()}).items():
+                book.writestr(part, data)
+        said = merge(tmp_path, expect=1)
+        assert "cannot be read" in said, said
+        assert len(said.splitlines()) == 1, said
+
+
 def nodes_of(folder: Path) -> dict[str, dict[str, Any]]:
     """Returns the nodes in the only database of a folder, by id."""
     (path,) = folder.iterdir()
@@ -217,7 +285,7 @@ def nodes_of(folder: Path) -> dict[str, dict[str, Any]]:
 
 def write_model(folder: Path, high: float) -> None:
     """Writes a dump of a module with a function in it, and two at the top."""
-    leaf = tensor(high=high)
+    leaf = tensor(high=high) | {"Norm": 2 * high}
     module = arguments(tensor(), output=leaf) | {"parameters": {"weight": tensor()}}
     data: Data = {
         "Functional.linear.0.forward": arguments(tensor(), output=leaf),
@@ -283,13 +351,13 @@ def test_the_graph_of_two_dumps(tmp_path: Path) -> None:
         for node in nodes.values()
         if node["data_source"] == "NPU"
     }
-    assert indices["Functional.linear.0.forward"] == 0.5
+    assert indices["Functional.linear.0.forward"] == 1
     assert indices["Torch.a.0.forward"] == 0
     assert indices["Apis_Between_Modules.0"] == 0
     assert indices["DefaultModel"] is None
     linear = nodes["NPU_0_0_Functional.linear.0.forward"]
     leaf = json.loads(linear["output_data"])["Functional.linear.0.forward.output.0"]
-    assert (leaf["Max diff"], leaf["Result"]) == ("7.0", "warning")
+    assert (leaf["Max diff"], leaf["Result"]) == ("7.0", "error")
     assert json.loads(linear["matched_node_link"]) == [
         "DefaultModel",
         "Module.fc.Linear.forward.0",
@@ -298,6 +366,53 @@ def test_the_graph_of_two_dumps(tmp_path: Path) -> None:
     assert "Bench_0_0_Functional.linear.0.forward" in nodes
     # Nothing remains of the comparison.
     assert {path.name for path in tmp_path.iterdir()} == {"g", "t", "out"}
+
+
+def indices_of(folder: Path) -> dict[str, float | None]:
+    """Compares the dumps `t` and `g`, and returns the results of the target's nodes."""
+    msprobe(folder, "graph", *("-tp", "t/step0", "-gp", "g/step0", "-o", "out", "-fm"))
+    return {
+        node["node_name"]: node["precision_index"]
+        for node in nodes_of(folder / "out").values()
+        if node["data_source"] == "NPU"
+    }
+
+
+def test_unmatched_tensors_colour_their_node(tmp_path: Path) -> None:
+    """Neither they nor calls without a counterpart look like equal ones."""
+    both: Data = {"Torch.c.0.forward": arguments(tensor())}
+    write_dump(tmp_path / "g", "summary", both)
+    lone = {f"Torch.{name}.0.forward": arguments(tensor()) for name in "de"}
+    between = {"Module.m.M.forward.0": arguments(tensor())}
+    more = {"Torch.c.0.forward": arguments(tensor(), tensor())}
+    write_dump(tmp_path / "t", "summary", more | between | lone)
+    indices = indices_of(tmp_path)
+    assert indices["Torch.c.0.forward"] == 0.5
+    assert indices["Torch.d.0.forward"] is None
+    assert indices["Apis_Between_Modules.0"] is None
+    (row,) = (
+        node
+        for node in nodes_of(tmp_path / "out").values()
+        if node["id"] == "NPU_0_0_Torch.c.0.forward"
+    )
+    leaf = json.loads(row["input_data"])["Torch.c.0.forward.input.1"]
+    assert leaf["Result"] == "warning"
+
+
+def test_modules_may_be_called_output(tmp_path: Path) -> None:
+    names = [
+        f"Module.bert.{name}.output.Linear.forward" for name in ("input", "output")
+    ]
+    for run, call in (("g", 1), ("t", 0)):
+        data = {f"{name}.{call}": arguments(tensor()) for name in names}
+        write_dump(tmp_path / run, "summary", data)
+    assert indices_of(tmp_path) == {"DefaultModel": None} | {
+        f"{name}.0": 0 for name in names
+    }
+    for node in nodes_of(tmp_path / "out").values():
+        if node["id"] in {f"NPU_0_0_{name}.0" for name in names}:
+            link = json.loads(node["matched_node_link"])
+            assert link[-1] == node["node_name"][:-1] + "1"
 
 
 def test_cycles_of_modules_end(tmp_path: Path) -> None:

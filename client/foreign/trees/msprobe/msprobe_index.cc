@@ -26,9 +26,7 @@ std::string TextOfKey(const names::MsprobeKey& key) {
 absl::StatusOr<MsprobeIndex> MsprobeIndex::Read(const std::string& folder,
                                                 Source source) {
   MsprobeIndex out;
-  MSITD_RETURN_IF_ERROR(out.ReadRecords(
-      JoinPath(folder, source == Source::kDump ? names::kMsprobeDump
-                                               : names::kMsprobeDebug)));
+  MSITD_RETURN_IF_ERROR(out.ReadRecords(JoinPath(folder, FileOf(source))));
   const auto stacks = formats::FileSource::Open(
       JoinPath(folder, std::string(names::kMsprobeStack)));
   if (!stacks.ok()) return out;

@@ -23,6 +23,11 @@ class MsprobeIndex {
   // Which file of the folder has the records.
   enum class Source : uint8_t { kDump, kDebug };
 
+  // Returns dump.json or debug.json.
+  static std::string_view FileOf(Source source) {
+    return source == Source::kDump ? names::kMsprobeDump : names::kMsprobeDebug;
+  }
+
   struct Leaf {
     // As TreeEntry::text of statistics; empty for values.
     std::string statistics;

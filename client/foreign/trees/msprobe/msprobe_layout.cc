@@ -160,8 +160,8 @@ class Finder {
     for (FoundDump& found : found_) {
       const int64_t rank = found.rank.is_process ? processes[found.rank.number]
                                                  : found.rank.number;
-      layout_.places.push_back(
-          {static_cast<int32_t>(rank), found.token, std::move(found.path)});
+      layout_.places.push_back({static_cast<int32_t>(rank), found.token,
+                                std::move(found.path), found.rank.is_process});
     }
     DropDoubles();
   }

@@ -18,6 +18,8 @@ struct MsprobePlace {
   int64_t token = 0;
   // Relative to the tree.
   std::string path;
+  // The folder names a process, so `rank` is only a position among them.
+  bool is_process = false;
 };
 
 struct MsprobeLayout {

@@ -35,7 +35,7 @@ class MsprobeRecords {
   // the order of execution. Only msitd writes this.
   bool IsUnordered();
 
-  // What msprobe was asked to record, such as `statistics` or `tensor`; empty
+  // The task of the configuration, such as `statistics` or `tensor`; empty
   // if the text before the records does not specify it. Valid after Next.
   const std::string& task() const { return task_; }
 

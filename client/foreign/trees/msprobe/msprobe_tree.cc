@@ -35,9 +35,11 @@ bool IsDocument(std::string_view name) {
 
 class MsprobeTree final : public TreeBase {
  public:
-  MsprobeTree(const TreeFolder& folder, MsprobeLayout layout)
+  MsprobeTree(const TreeFolder& folder, MsprobeLayout layout,
+              std::string record_file)
       : TreeBase(TreeKind::kMsprobe, folder),
-        places_(std::move(layout.places)) {
+        places_(std::move(layout.places)),
+        record_file_(std::move(record_file)) {
     std::set<int32_t> ranks;
     for (const MsprobePlace& place : places_) ranks.insert(place.rank);
     set_ranks({ranks.begin(), ranks.end()});
@@ -70,6 +72,11 @@ class MsprobeTree final : public TreeBase {
   }
 
  private:
+  // Returns true for a file of records that the options exclude.
+  bool IsExcluded(std::string_view name) const {
+    return !record_file_.empty() && HasRecords(name) && name != record_file_;
+  }
+
   bool IsUnordered(const MsprobePlace& place) const {
     const std::string path =
         root().PathOf(JoinPath(place.path, names::kMsprobeDump));
@@ -88,11 +95,16 @@ class MsprobeTree final : public TreeBase {
     key_.token = place.token;
     stacks_ = MsprobeStacks();
     seen_.clear();
+    has_excluded_ = false;
     Listing listing = root().List(path_);
     AddProblems(std::move(listing.problems));
     // The names are used from the end.
     for (auto name = listing.files.rbegin(); name != listing.files.rend();
          ++name) {
+      if (IsExcluded(*name)) {
+        has_excluded_ = true;
+        continue;
+      }
       if (!IsDocument(*name)) {
         AddProblem(PathIn(*name), absl::InvalidArgumentError(
                                       "not a dump: msprobe writes no such "
@@ -124,7 +136,8 @@ class MsprobeTree final : public TreeBase {
 
   void ClosePlace() {
     for (const auto& [name, is_named] : std::exchange(tensor_files_, {})) {
-      if (is_named) continue;
+      // An entry of the excluded file may name it.
+      if (is_named || has_excluded_) continue;
       AddProblem(PathIn(JoinPath(names::kMsprobeTensors, name)),
                  absl::NotFoundError("no entry names it"));
     }
@@ -268,6 +281,8 @@ class MsprobeTree final : public TreeBase {
   }
 
   const std::vector<MsprobePlace> places_;
+  // As in TreeOptions.
+  const std::string record_file_;
   size_t next_place_ = 0;
 
   // The place that is being read. The documents and files of records that are
@@ -279,6 +294,7 @@ class MsprobeTree final : public TreeBase {
   std::vector<std::string> record_files_;
   // Whether an entry names each file.
   std::unordered_map<std::string, bool> tensor_files_;
+  bool has_excluded_ = false;
   std::unordered_set<std::string> seen_;
 
   std::string record_path_;
@@ -290,14 +306,15 @@ class MsprobeTree final : public TreeBase {
 }  // namespace
 
 OpenedTree OpenMsprobeTree(const TreeFolder& folder,
-                           const TreeOptions& /*options*/) {
+                           const TreeOptions& options) {
   std::optional<TreeFolder> whole = folder;
   if (!folder.is_part()) {
     // A file dump.json represents the folder that contains it.
     MSITD_ASSIGN_OR_RETURN(whole, TreeFolder::Open(folder.PathOf("")));
   }
   MSITD_ASSIGN_OR_RETURN(MsprobeLayout layout, LayOutMsprobe(*whole));
-  return std::make_unique<MsprobeTree>(*whole, std::move(layout));
+  return std::make_unique<MsprobeTree>(*whole, std::move(layout),
+                                       options.record_file);
 }
 
 }  // namespace msitd::trees

@@ -12,8 +12,9 @@ namespace msitd::trees {
 //
 // A tensor whose file exists has bytes; otherwise only its statistics are
 // known. The folder of tensors in dump.json is ignored: tensors are next to
-// dump.json. A file that no entry names is a problem, and so is an entry whose
-// file is missing.
+// dump.json. A file that no entry names is a problem, unless a file of records
+// is ignored (TreeOptions::record_file). An entry whose file is missing is a
+// problem, too.
 OpenedTree OpenMsprobeTree(const TreeFolder& folder,
                            const TreeOptions& options);
 

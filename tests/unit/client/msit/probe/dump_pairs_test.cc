@@ -102,6 +102,52 @@ TEST(DumpPairsTest, RanksWithOtherNumbersArePairedByTheirOrder) {
   EXPECT_EQ(dumps.warnings.size(), 2U);
 }
 
+TEST(DumpPairsTest, ProcessesArePairedByTheirOrderWithWarnings) {
+  Dumps dumps;
+  for (const char* process : {"g/proc7", "g/proc12", "t/proc9", "t/proc13"}) {
+    dumps.Write(std::string(process) + "/dump.json");
+  }
+  EXPECT_THAT(dumps.Find("g", "t"), ElementsAre("_proc9: g/proc7 t/proc9",
+                                                "_proc13: g/proc12 t/proc13"));
+  EXPECT_THAT(dumps.warnings, ::testing::Contains(::testing::AllOf(
+                                  HasSubstr("g/proc7"), HasSubstr("t/proc9"),
+                                  HasSubstr("the same position"))));
+  EXPECT_THAT(dumps.warnings, ::testing::Contains(::testing::AllOf(
+                                  HasSubstr("proc12"), HasSubstr("proc13"))));
+}
+
+TEST(DumpPairsTest, AProcessAndARankAreNotPairedSilently) {
+  Dumps dumps;
+  for (const char* rank : {"g/rank0", "g/rank1", "t/rank0", "t/proc5"}) {
+    dumps.Write(std::string(rank) + "/dump.json");
+  }
+  EXPECT_THAT(dumps.Find("g", "t"), ElementsAre("_rank0: g/rank0 t/rank0",
+                                                "_proc5: g/rank1 t/proc5"));
+  EXPECT_THAT(dumps.warnings,
+              ::testing::Contains(HasSubstr("the same position")).Times(1));
+}
+
+TEST(DumpPairsTest, EntriesThatAreNotDumpsAreNamed) {
+  Dumps dumps;
+  dumps.Write("g/step0/rank0/dump.json");
+  dumps.Write("g/step_1/rank0/dump.json");
+  dumps.Write("t/step0/rank0/dump.json");
+  dumps.Write("t/step0/rank_5/dump.json");
+  EXPECT_THAT(dumps.Find("g", "t"),
+              ElementsAre("_rank0: g/step0/rank0 t/step0/rank0"));
+  EXPECT_THAT(dumps.warnings,
+              ElementsAre(HasSubstr("step_1"), HasSubstr("rank_5")));
+  for (int i = 0; i < 100; ++i) {
+    dumps.Write(fmt::format("t/step0/other{}/file", i));
+  }
+  dumps.Find("g", "t");
+  EXPECT_EQ(dumps.warnings.size(), 22U);
+  EXPECT_THAT(dumps.warnings.back(), HasSubstr("81 more entries"));
+  // The graph of one dump has warnings once.
+  dumps.Find("g", "g");
+  EXPECT_THAT(dumps.warnings, ElementsAre(HasSubstr("step_1")));
+}
+
 TEST(DumpPairsTest, SeveralStepsArePairedByTheirNumbers) {
   Dumps dumps;
   for (const char* step : {"g/step0", "g/step1", "t/step1", "t/step2"}) {

@@ -40,10 +40,10 @@ TEST(MsprobeIndexTest, KeepsStatisticsAndFilesAsTheyWereWritten) {
   ASSERT_NE(index->Find(Input("0")), nullptr);
   EXPECT_EQ(index->Find(Input("0"))->file, "Functional.f.0.forward.input.0.pt");
   EXPECT_EQ(index->Find(Input("0"))->statistics,
-            R"({"max":0.1,"min":"nan","mean":1.0,"l2_norm":2.0})");
+            R"({"max": 0.1, "min": "nan", "mean": 1.0, "l2_norm": 2.0})");
   ASSERT_NE(index->Find(Input("mask")), nullptr);
   EXPECT_EQ(index->Find(Input("mask"))->statistics,
-            R"({"max":9007199254740993,"min":9007199254740993})");
+            R"({"max": 9007199254740993, "min": 9007199254740993})");
   // Values have neither.
   EXPECT_EQ(index->Find(Input("1")), nullptr);
   EXPECT_EQ(index->Find(Input("2")), nullptr);

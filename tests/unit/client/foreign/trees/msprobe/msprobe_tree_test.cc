@@ -169,6 +169,27 @@ TEST(MsprobeTreeTest, FilesAndEntriesThatMissEachOtherAreProblems) {
                   "step0/rank0/dump_tensor_data/stray.pt: no entry names it"));
 }
 
+TEST(MsprobeTreeTest, OneFileOfRecordsCanBeSelected) {
+  const MadeTree made;
+  made.Write("rank0/dump.json", OneRecord());
+  made.Write("rank0/debug.json",
+             Dump(R"({"loss.0.debug": )" + TensorLeaf("loss.pt") + "}"));
+  made.Write("rank0/dump_tensor_data/loss.pt", "x");
+  const auto dump = made.Open(
+      "rank0", {.kind = TreeKind::kMsprobe, .record_file = "dump.json"});
+  ASSERT_NE(dump, nullptr);
+  EXPECT_THAT(DescribeAll(*dump),
+              ElementsAre("0 - 0 dump.json#0 state:",
+                          "0 - 0 Functional.relu#0 input:0"));
+  // The file belongs to the other records.
+  EXPECT_THAT(dump->TakeProblems(), IsEmpty());
+  const auto debug = made.Open(
+      "rank0", {.kind = TreeKind::kMsprobe, .record_file = "debug.json"});
+  ASSERT_NE(debug, nullptr);
+  EXPECT_THAT(DescribeAll(*debug),
+              ElementsAre("0 - 0 debug.json#0 state:", "0 - 0 loss#0 state:"));
+}
+
 TEST(MsprobeTreeTest, NoEntryNamesAFileElsewhere) {
   const MadeTree made;
   made.Write("step0/rank0/secret.pt", "x");
