@@ -36,6 +36,7 @@ ModuleTree ModuleTree::Parse(std::string_view text) {
     ModuleFacts& facts = tree.modules_[module.op()];
     facts.module_class = module.class_();
     facts.parent = module.parent();
+    facts.is_training = module.training();
     facts.parameters.clear();
     for (const auto& [name, parameter] : module.parameters()) {
       facts.parameters.push_back(

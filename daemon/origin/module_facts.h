@@ -24,6 +24,7 @@ struct ModuleFacts {
   std::string
       module_class;    // With its path, such as torch.nn.modules.linear.Linear.
   std::string parent;  // Empty for a model itself.
+  bool is_training = true;            // The mode when it was described.
   std::vector<std::string> children;  // Ops.
   std::vector<Parameter> parameters;  // Its own ones.
 };

@@ -91,7 +91,7 @@ class Finder {
   int32_t MaskInput() const;
   void AddOverflowGap(int32_t input);
   void AddSent();
-  bool IsTraining() const;
+  bool IsTraining(const ModuleFacts* facts) const;
   bool MayBeReceived() const;
 
   const RankEvents& events_;
@@ -334,8 +334,12 @@ void Finder::AddStateGaps(std::string_view op) {
       events_.token() - 1, op));
 }
 
-bool Finder::IsTraining() const {
-  if (event().requires_grad) return true;
+// Returns whether an optimizer may run between tokens. `facts` are those of the
+// module; null if it is not known.
+bool Finder::IsTraining(const ModuleFacts* facts) const {
+  if (event().requires_grad && (facts == nullptr || facts->is_training)) {
+    return true;
+  }
   const std::vector<Event>& all = events_.events();
   return std::any_of(all.begin(), all.end(), [](const Event& each) {
     return CallNesting::IsBackward(each.io);
@@ -349,7 +353,7 @@ absl::Status Finder::AddWeightGaps(int32_t of) {
   const bool has_weights =
       facts != nullptr ? !facts->parameters.empty() : context_.tree.empty();
   if (!has_weights || call(of).is_backward) return absl::OkStatus();
-  if (events_.token() > 0 && IsTraining()) {
+  if (events_.token() > 0 && IsTraining(facts)) {
     // A bad weight would not leave large finite numbers and infinities only.
     if (IsOverflow(out_.tensor)) return absl::OkStatus();
     AddGap(fmt::format(

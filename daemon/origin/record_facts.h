@@ -34,8 +34,8 @@ class RecordFacts {
 
   // Returns the reason why a record of `op` is missing, such as an argument in
   // an object; empty if there is none. Reports name only the first op of each
-  // reason. If the reason was counted more than once, it may also apply to
-  // modules of the same class and to modules inside that op.
+  // reason. If a reason is about an argument and was counted more than once, it
+  // may also apply to modules of the same class and to modules inside that op.
   std::string NotRecordedAt(std::string_view op, const ModuleTree& tree) const;
 
   // Returns whether the client reported that `op` was never called.
