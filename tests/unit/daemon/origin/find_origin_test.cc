@@ -139,6 +139,59 @@ TEST_F(FindOriginTest, ReportsWhatItCouldNotJudge) {
   EXPECT_EQ(Search(store_).lost_count, 7u);
 }
 
+// Records an op with parameters that is clean at token 0 and bad at token 1.
+void RecordLinear(FakeStore& store, bool is_training) {
+  RecordedProgram(store)
+      .AddDocument("module_tree.json",
+                   fmt::format(R"({{"modules":[{{"op":"root","training":{},)"
+                               R"("class":"torch.nn.modules.linear.Linear",)"
+                               R"("parameters":{{"weight":{{}}}}}}]}})",
+                               is_training))
+      .Call("root", {1}, {2})
+      .Token(1)
+      .Call("root", {1}, {kNan})
+      .RequiresGrad();
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfAnOptimizerMayHaveChangedTheWeights) {
+  CreateRun(store_);
+  RecordLinear(store_, /*is_training=*/true);
+  EXPECT_THAT(Describe(Search(store_)), HasSubstr("or the optimizer"));
+  FakeStore inference;
+  CreateRun(inference);
+  RecordLinear(inference, /*is_training=*/false);
+  EXPECT_EQ(Describe(Search(inference)), "op root token 1");
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfAnArgumentWasInAnObject) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .AddDocument("not_recorded/1.json",
+                   R"({"skipped":[{"reason":"an object","count":1,)"
+                   R"("op":"root.a","index":"1"}]})")
+      .In("root", {1})
+      .Call("root.a", {1}, {kNan})
+      .Out("root", {kNan});
+  EXPECT_EQ(Describe(Search(store_)),
+            "not known: not everything of root.a was recorded: argument 1: an "
+            "object");
+}
+
+TEST_F(FindOriginTest, AReasonAboutACallSaysNothingAboutItsClass) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .AddDocument("module_tree.json",
+                   R"({"modules":[{"op":"root.a","class":"C"},)"
+                   R"({"op":"root.b","class":"C"}]})")
+      .AddDocument("not_recorded/1.json",
+                   R"({"skipped":[{"reason":"a call","count":9,)"
+                   R"("op":"root.b"}]})")
+      .In("root", {1})
+      .Call("root.a", {1}, {kNan})
+      .Out("root", {kNan});
+  EXPECT_EQ(Describe(Search(store_)), "op root.a");
+}
+
 TEST_F(FindOriginTest, IgnoresMasksUnlessStrict) {
   CreateRun(store_);
   RecordedProgram(store_)
