@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "daemon/origin/ignored_sources.h"
 #include "daemon/origin/missing_parts.h"
 #include "daemon/origin/op_kinds.h"
 #include "protos/status/status.h"
@@ -43,7 +44,8 @@ class Finder {
         context_(context),
         stop_(stop),
         first_(events.FirstSymptom()),
-        call_(events.event(first_).call) {}
+        call_(events.event(first_).call),
+        explained_(FindExplained(events, context.tree, first_)) {}
 
   absl::StatusOr<RankOrigin> Find() {
     out_.event = first_;
@@ -82,6 +84,7 @@ class Finder {
   int32_t LastPartBefore(int32_t scope, int32_t event) const;
   bool HasParts(int32_t scope) const;
   void AddInputGaps(int32_t of);
+  bool AddIgnoredGap(int32_t number);
   absl::Status AddScopeGaps(int32_t scope);
   absl::Status AddWeightGaps(int32_t of);
   void AddStateGaps(std::string_view op);
@@ -89,7 +92,6 @@ class Finder {
   void AddNotRecordedGap(std::string_view op);
   void AddMaskNotes();
   int32_t MaskInput() const;
-  void AddOverflowGap(int32_t input);
   void AddSent();
   bool IsTraining(const ModuleFacts* facts) const;
   bool MayBeReceived() const;
@@ -99,6 +101,8 @@ class Finder {
   const storage::StopCheck stop_;
   const int32_t first_;
   const int32_t call_;
+  // For each event before first_: not ignored, or ignored with a known source.
+  const std::vector<bool> explained_;
   RankOrigin out_;
 };
 
@@ -186,15 +190,12 @@ void Finder::JudgeEntry() {
     if (context_.facts.FiltersOps(events_.token())) {
       AddGap("the capture policy excludes ops that may have made it");
     }
+    for (int32_t i = 0; i < first_ && !AddIgnoredGap(i); ++i) {
+    }
     AddLossGaps(0);
     return;
   }
-  const ModuleFacts* const facts = context_.tree.Find(out_.op);
-  const bool is_model =
-      facts != nullptr
-          ? facts->parent.empty()
-          : context_.tree.empty() && call_ == events_.nesting().first_call();
-  if (!is_model) {
+  if (!IsModelCall(events_, context_.tree, call_)) {
     AddGap(fmt::format("the caller of {} was not recorded", out_.op));
   }
 }
@@ -251,6 +252,31 @@ absl::Status Finder::JudgeOutput() {
   return absl::OkStatus();
 }
 
+// Adds a gap if an event is ignored without a known source. Returns whether it
+// is.
+bool Finder::AddIgnoredGap(int32_t number) {
+  if (number >= first_ || explained_[number]) return false;
+  switch (events_.event(number).rule) {
+    case IgnoreRule::kPadding:
+      AddGap(
+          fmt::format("{} has NaN or infinities that may be in unused rows of "
+                      "the batch, or the origin itself",
+                      events_.TextOf(number)));
+      break;
+    case IgnoreRule::kUnwritten:
+    case IgnoreRule::kAbsorbed:
+      AddGap(fmt::format("{} has NaN or infinities that may be the origin: {}",
+                         events_.TextOf(number),
+                         TextOf(events_.event(number).rule)));
+      break;
+    default:
+      AddGap(
+          fmt::format("{} has -inf, which may be a mask or the origin itself",
+                      events_.TextOf(number)));
+  }
+  return true;
+}
+
 void Finder::AddInputGaps(int32_t of) {
   bool has_any = false;
   const auto count = static_cast<int32_t>(events_.events().size());
@@ -260,8 +286,9 @@ void Finder::AddInputGaps(int32_t of) {
       continue;
     }
     has_any = true;
+    if (AddIgnoredGap(i)) return;
     if (each.state == State::kUnknown) {
-      AddGap(fmt::format("{} has no summary", events_.TextOf(i)));
+      AddGap(fmt::format("{} could not be judged", events_.TextOf(i)));
       return;
     }
     // Only possible if records are late.
@@ -292,9 +319,10 @@ absl::Status Finder::AddScopeGaps(int32_t scope) {
   }
   for (int32_t i = std::max(call(scope).first, 0); i < first_; ++i) {
     if (events_.event(i).state == State::kUnknown) {
-      AddGap(fmt::format("{} has no summary", events_.TextOf(i)));
+      AddGap(fmt::format("{} could not be judged", events_.TextOf(i)));
       break;
     }
+    if (events_.event(i).call != scope && AddIgnoredGap(i)) break;
   }
   AddNotRecordedGap(op);
   AddLossGaps(call(scope).first);
@@ -391,21 +419,6 @@ int32_t Finder::MaskInput() const {
   return kNone;
 }
 
-// -Inf from code that was not recorded can be a mask or an overflow.
-void Finder::AddOverflowGap(int32_t input) {
-  const uint64_t hash = events_.event(input).hash;
-  for (int32_t i = 0; i < input && hash != 0; ++i) {
-    const Event& each = events_.event(i);
-    if (each.state != State::kIgnored || each.hash != hash ||
-        each.rule != IgnoreRule::kMaskModule) {
-      continue;
-    }
-    AddGap(fmt::format("{} has -inf, which may be a mask or the origin itself",
-                       events_.TextOf(i)));
-    return;
-  }
-}
-
 void Finder::AddMaskNotes() {
   const int32_t input = MaskInput();
   if (input == kNone) return;
@@ -421,7 +434,6 @@ void Finder::AddMaskNotes() {
                     summary.nan_count / static_cast<uint64_t>(shape.back())));
     return;
   }
-  AddOverflowGap(input);
   out_.notes.push_back(fmt::format("{} has elements that are ignored by a rule",
                                    events_.TextOf(input)));
 }

@@ -250,6 +250,38 @@ TEST_F(FindOriginTest, IsNotKnownIfAnIgnoredResultMayBeAnOverflow) {
   EXPECT_THAT(Describe(Search(store_)), HasSubstr("a mask or the origin"));
 }
 
+TEST_F(FindOriginTest, IsNotKnownIfTheCodeBeforeMayHaveOverflowed) {
+  // -inf that no recorded op returned.
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .In("root", {1})
+      .Call("root.0", {1}, {2})
+      .Call("root.1", {-kInf}, {kNan})
+      .Out("root", {kNan});
+  EXPECT_THAT(Describe(Search(store_)), HasSubstr("a mask or the origin"));
+  // Passed on between the overflow and the op that makes NaN from it.
+  for (const char* last : {"Torch.layer_norm", "Torch.softmax"}) {
+    FakeStore store;
+    CreateRun(store);
+    RecordedProgram(store)
+        .In("root", {1, 1})
+        .Call("root.0", {1, 1}, {2, -kInf})
+        .Call("Torch.add", {2, -kInf}, {3, -kInf})
+        .Call(last, {3, -kInf}, {kNan, kNan})
+        .Out("root", {kNan, kNan});
+    EXPECT_THAT(Describe(Search(store)), HasSubstr("a mask or the origin"));
+  }
+}
+
+TEST_F(FindOriginTest, NamesAnOpThatReceivedAMaskOfTheModel) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .In("root", {0, -kInf})
+      .Call("root.0", {0, -kInf}, {kNan, kNan})
+      .Out("root", {kNan, kNan});
+  EXPECT_EQ(Describe(Search(store_)), "op root.0");
+}
+
 TEST_F(FindOriginTest, ContinuesOnTheRankThatHadItFirst) {
   CreateRun(store_, 2);
   RecordedProgram(store_, 0)
