@@ -331,7 +331,7 @@ absl::Status Finder::AddScopeGaps(int32_t scope) {
 }
 
 void Finder::AddNotRecordedGap(std::string_view op) {
-  const std::string reason = context_.facts.NotRecordedAt(op, context_.tree);
+  const std::string reason = context_.facts.NotRecordedAt(op);
   if (reason.empty()) return;
   AddGap(fmt::format("not everything of {} was recorded: {}", op, reason));
 }
@@ -340,9 +340,15 @@ void Finder::AddLossGaps(int32_t from) {
   if (!context_.facts.may_lack_records() && events_.incomplete_count() == 0) {
     return;
   }
-  for (int32_t i = std::max(from, 0) + 1; i <= first_; ++i) {
-    if (events_.event(i).sequence <= events_.event(i - 1).sequence + 1) {
-      continue;
+  // The record before the first input may have been an input, too.
+  for (int32_t i = std::max(from, 0); i <= first_; ++i) {
+    const uint64_t expected =
+        i > 0 ? events_.event(i - 1).sequence + 1
+              : context_.sequence_before.value_or(uint64_t{0} - 1) + 1;
+    if (events_.event(i).sequence <= expected) continue;
+    if (i == 0) {
+      AddGap(fmt::format("records before {} were lost", events_.TextOf(i)));
+      return;
     }
     AddGap(fmt::format("records between {} and {} were lost",
                        events_.TextOf(i - 1), events_.TextOf(i)));
@@ -351,12 +357,13 @@ void Finder::AddLossGaps(int32_t from) {
 }
 
 void Finder::AddStateGaps(std::string_view op) {
-  if (!context_.lacks_token_before || IsFunction(op)) return;
-  const ModuleFacts* const facts = context_.tree.Find(op);
-  if (out_.kind == OriginKind::kOp && facts != nullptr &&
-      IsPlainModule(facts->module_class)) {
-    return;
+  if (IsFunction(op)) return;
+  if (out_.kind == OriginKind::kOp && context_.tree.IsPlain(op)) return;
+  if (!context_.earlier_doubt.empty()) {
+    AddGap(fmt::format("{} may have kept the value from an earlier token: {}",
+                       op, context_.earlier_doubt));
   }
+  if (!context_.lacks_token_before) return;
   AddGap(fmt::format(
       "token {} was not recorded, and {} may have kept the value since then",
       events_.token() - 1, op));
@@ -378,8 +385,12 @@ absl::Status Finder::AddWeightGaps(int32_t of) {
   const std::string op = Op(of);
   if (IsFunction(op) || IsCollective(op)) return absl::OkStatus();
   const ModuleFacts* const facts = context_.tree.Find(op);
+  // The results of recorded parts show whether the weights of these are bad.
+  const bool has_own = facts != nullptr && !facts->parameters.empty();
   const bool has_weights =
-      facts != nullptr ? !facts->parameters.empty() : context_.tree.empty();
+      facts == nullptr
+          ? context_.tree.empty()
+          : has_own || (!HasParts(of) && context_.tree.HasParameters(op));
   if (!has_weights || call(of).is_backward) return absl::OkStatus();
   if (events_.token() > 0 && IsTraining(facts)) {
     // A bad weight would not leave large finite numbers and infinities only.
@@ -393,6 +404,7 @@ absl::Status Finder::AddWeightGaps(int32_t of) {
   Selector weights;
   weights.ranks = {events_.rank()};
   weights.op_patterns = {op};
+  if (!has_own) weights.op_patterns.push_back(op + ".*");
   weights.ios = {Io::kWeight};
   MSITD_ASSIGN_OR_RETURN(const auto scan, context_.run.Scan(weights, ""));
   storage::TensorInfo weight;
@@ -459,8 +471,7 @@ bool Finder::MayBeReceived() const {
   // Functions of distributed tensors communicate.
   if (!out_.tensor.placement.empty()) return true;
   if (IsFunction(out_.op)) return false;
-  const ModuleFacts* const facts = context_.tree.Find(out_.op);
-  return facts == nullptr || !IsPlainModule(facts->module_class);
+  return !context_.tree.IsPlain(out_.op);
 }
 
 }  // namespace

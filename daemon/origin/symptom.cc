@@ -171,6 +171,14 @@ absl::StatusOr<Verdict> SymptomJudge::Judge(const TensorInfo& tensor,
   MSITD_ASSIGN_OR_RETURN(const std::optional<IgnoreRule> rule,
                          RuleFor(tensor, *summary, knows_padding, stop));
   if (rule == IgnoreRule::kPadding) return JudgePadding(tensor);
+  if (rule == IgnoreRule::kMaskModule) {
+    MSITD_ASSIGN_OR_RETURN(const ModuleTree* const tree,
+                           trees_.Of(tensor.key.rank, stop));
+    const ModuleFacts* const facts = tree->Find(tensor.key.op);
+    if (facts == nullptr || facts->module_class.empty()) {
+      return Verdict{State::kUnknown};
+    }
+  }
   if (rule.has_value()) return Verdict{State::kIgnored, *rule};
   return Verdict{State::kSymptom};
 }
