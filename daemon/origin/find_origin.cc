@@ -50,6 +50,13 @@ class Search {
   absl::StatusOr<RankOrigin> SearchRank(int32_t rank, int64_t token);
   absl::StatusOr<bool> LacksTokenBefore(int32_t rank, int64_t token);
   absl::Status Load(int32_t rank, int64_t token);
+  absl::StatusOr<std::optional<uint64_t>> SequenceBefore(int32_t rank,
+                                                         int64_t token);
+  absl::StatusOr<RecordFacts> ReadFacts(int32_t rank);
+  std::string EarlierDoubt(int32_t rank, int64_t token,
+                           const RecordFacts& facts) const;
+  absl::StatusOr<std::string> PeerDoubt(int32_t rank, int64_t token);
+  absl::Status AddPeerGaps(RankOrigin& origin);
   absl::Status AddPlaces(RankRelations relations);
   absl::StatusOr<FoundOrigin> Describe(SymptomPlace place);
   void AddMissingRanks(RankOrigin& origin) const;
@@ -70,6 +77,13 @@ class Search {
   TensorKey bad_input_;
   // The first token with a symptom, by rank.
   std::map<int32_t, int64_t> first_tokens_;
+  // The first tokens with tensors that are not known to be clean, by rank: of
+  // those that could not be judged, and of those that are ignored without a
+  // rule that shows a mask.
+  std::map<int32_t, int64_t> unknown_tokens_;
+  std::map<int32_t, int64_t> doubtful_tokens_;
+  // Results of PeerDoubt.
+  std::map<int32_t, std::string> peer_doubts_;
   // The events that were loaded last.
   std::optional<RankEvents> events_;
   std::map<int32_t, storage::RankCoverage> coverage_;  // By rank.
@@ -86,8 +100,27 @@ absl::Status Search::CountLost() {
   return absl::OkStatus();
 }
 
+void AddToken(const TensorKey& key, std::map<int32_t, int64_t>& tokens) {
+  const auto [found, is_new] = tokens.try_emplace(key.rank, key.token);
+  if (!is_new) found->second = std::min(found->second, key.token);
+}
+
+bool HasTokenUpTo(const std::map<int32_t, int64_t>& tokens, int32_t rank,
+                  int64_t last) {
+  const auto found = tokens.find(rank);
+  return found != tokens.end() && found->second <= last;
+}
+
+// Returns whether a rule ignores tensors that another one may not show to be
+// healthy. Masks reach most calls of a model, so they are not doubtful.
+bool IsDoubtful(IgnoreRule rule) {
+  return rule == IgnoreRule::kMaskModule || rule == IgnoreRule::kUnwritten ||
+         rule == IgnoreRule::kPadding || rule == IgnoreRule::kAbsorbed;
+}
+
 void Search::AddIgnored(IgnoreRule rule, uint64_t count,
                         const TensorKey& first) {
+  if (IsDoubtful(rule)) AddToken(first, doubtful_tokens_);
   IgnoredTensors& ignored = out_.ignored[static_cast<size_t>(rule)];
   if (ignored.count == 0) ignored.first = first;
   ignored.count += count;
@@ -95,8 +128,7 @@ void Search::AddIgnored(IgnoreRule rule, uint64_t count,
 
 void Search::AddSymptoms(uint64_t count, const TensorKey& key) {
   out_.symptom_count += count;
-  const auto [found, is_new] = first_tokens_.try_emplace(key.rank, key.token);
-  if (!is_new) found->second = std::min(found->second, key.token);
+  AddToken(key, first_tokens_);
 }
 
 void Search::EndCall() {
@@ -136,6 +168,7 @@ absl::Status Search::Count(const storage::TensorInfo& tensor) {
       break;
     case State::kUnknown:
       ++out_.unknown_count;
+      AddToken(key, unknown_tokens_);
       break;
     case State::kIgnored:
       AddIgnored(verdict.rule, 1, key);
@@ -176,6 +209,93 @@ absl::StatusOr<bool> Search::LacksTokenBefore(int32_t rank, int64_t token) {
   return coordinates.empty();
 }
 
+absl::StatusOr<std::optional<uint64_t>> Search::SequenceBefore(int32_t rank,
+                                                               int64_t token) {
+  std::optional<uint64_t> last;
+  if (token == 0) return last;
+  Selector before;
+  before.ranks = {rank};
+  before.tokens = {{token - 1, token - 1}};
+  before.kinds = EveryRecordKind();
+  MSITD_ASSIGN_OR_RETURN(const auto scan, run_.Scan(before, ""));
+  storage::TensorInfo record;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const bool found, scan->Next(record, stop_));
+    if (!found) return last;
+    last = std::max(last.value_or(0), record.sequence);
+  }
+}
+
+absl::StatusOr<RecordFacts> Search::ReadFacts(int32_t rank) {
+  const auto coverage = coverage_.find(rank);
+  return RecordFacts::Read(
+      run_, info_, rank,
+      coverage == coverage_.end() ? nullptr : &coverage->second, stop_);
+}
+
+std::string Search::EarlierDoubt(int32_t rank, int64_t token,
+                                 const RecordFacts& facts) const {
+  if (token == 0) return "";
+  if (HasTokenUpTo(unknown_tokens_, rank, token - 1)) {
+    return "some of its tensors could not be judged";
+  }
+  if (HasTokenUpTo(doubtful_tokens_, rank, token - 1)) {
+    return "some of its tensors satisfy the condition and are ignored by a "
+           "rule";
+  }
+  if (facts.may_lack_records()) return "some of its records may be lost";
+  if (out_.incomplete_count > 0) {
+    return "tensors of the run have missing parts";
+  }
+  return "";
+}
+
+// Returns why a rank without symptoms may have sent one; empty if it cannot
+// have.
+absl::StatusOr<std::string> Search::PeerDoubt(int32_t rank, int64_t token) {
+  if (HasTokenUpTo(unknown_tokens_, rank, token)) {
+    return fmt::format("tensors of rank {} could not be judged", rank);
+  }
+  Selector here;
+  here.ranks = {rank};
+  here.tokens = {{token, token}};
+  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
+                         run_.ListCoordinates(here));
+  if (coordinates.empty()) {
+    return fmt::format("rank {} did not record token {}", rank, token);
+  }
+  MSITD_ASSIGN_OR_RETURN(const RecordFacts facts, ReadFacts(rank));
+  if (facts.may_lack_records()) {
+    return fmt::format("records of rank {} may be lost", rank);
+  }
+  if (facts.FiltersOps(token)) {
+    return fmt::format("the capture policy excludes ops of rank {}", rank);
+  }
+  if (out_.incomplete_count > 0) {
+    return std::string("tensors of the run have missing parts");
+  }
+  return std::string();
+}
+
+absl::Status Search::AddPeerGaps(RankOrigin& origin) {
+  if (!origin.may_be_received || !origin.is_known()) return absl::OkStatus();
+  const TensorKey& key = origin.tensor.key;
+  for (const int32_t rank : out_.ranks.held) {
+    if (rank == key.rank) continue;
+    MSITD_RETURN_IF_ERROR(stop_());
+    auto known = peer_doubts_.find(rank);
+    if (known == peer_doubts_.end()) {
+      MSITD_ASSIGN_OR_RETURN(std::string doubt, PeerDoubt(rank, key.token));
+      known = peer_doubts_.emplace(rank, std::move(doubt)).first;
+    }
+    if (known->second.empty()) continue;
+    origin.gaps.push_back(
+        fmt::format("another rank may have sent the value: {}", known->second));
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Search::Load(int32_t rank, int64_t token) {
   if (events_.has_value() && events_->rank() == rank) return absl::OkStatus();
   events_.reset();
@@ -187,20 +307,23 @@ absl::Status Search::Load(int32_t rank, int64_t token) {
 
 absl::StatusOr<RankOrigin> Search::SearchRank(int32_t rank, int64_t token) {
   MSITD_RETURN_IF_ERROR(Load(rank, token));
-  const auto coverage = coverage_.find(rank);
-  MSITD_ASSIGN_OR_RETURN(
-      const RecordFacts facts,
-      RecordFacts::Read(
-          run_, info_, rank,
-          coverage == coverage_.end() ? nullptr : &coverage->second, stop_));
+  MSITD_ASSIGN_OR_RETURN(const RecordFacts facts, ReadFacts(rank));
   MSITD_ASSIGN_OR_RETURN(const ModuleTree* const tree, trees_.Of(rank, stop_));
   MSITD_ASSIGN_OR_RETURN(const bool lacks, LacksTokenBefore(rank, token));
   if (events_->FirstSymptom() == CallNesting::kNone) {
     return MakeStatus(absl::StatusCode::kUnavailable,
                       "the records of rank {} changed during the search", rank);
   }
-  const RankContext context{run_, *tree, facts, lacks,
-                            HasKnownOrder(info_.spec.labels)};
+  RankContext context{run_,
+                      *tree,
+                      facts,
+                      lacks,
+                      HasKnownOrder(info_.spec.labels),
+                      EarlierDoubt(rank, token, facts)};
+  if (facts.may_lack_records() || events_->incomplete_count() > 0) {
+    MSITD_ASSIGN_OR_RETURN(context.sequence_before,
+                           SequenceBefore(rank, token));
+  }
   return FindRankOrigin(*events_, context, stop_);
 }
 
@@ -262,7 +385,10 @@ absl::Status Search::AddPlaces(RankRelations relations) {
     }
     return absl::OkStatus();
   }
-  for (SymptomPlace& place : relations.origins) AddMissingRanks(place.origin);
+  for (SymptomPlace& place : relations.origins) {
+    AddMissingRanks(place.origin);
+    MSITD_RETURN_IF_ERROR(AddPeerGaps(place.origin));
+  }
   out_.result = relations.origins.front().origin.is_known()
                     ? OriginAnswer::Result::kFound
                     : OriginAnswer::Result::kNotKnown;

@@ -64,7 +64,9 @@ struct OriginAnswer {
   std::array<IgnoredTensors, kIgnoreRuleCount> ignored;
   uint64_t tensor_count = 0;
   uint64_t symptom_count = 0;
-  // Tensors that could not be judged: they have no summary, or missing parts,
+  // Tensors that could not be judged: they have no summary, have -Inf from an
+  // op of unknown kind, or have as many bad elements as unused rows of a batch
+  // although their call did not receive such rows. Others have missing parts,
   // or were dropped or truncated.
   uint64_t unknown_count = 0;
   uint64_t incomplete_count = 0;
@@ -73,8 +75,9 @@ struct OriginAnswer {
 };
 
 // Finds where the symptom began in a run. Scans all tensors once. Only the
-// first token with a symptom is searched, on all ranks that have it there: all
-// tensors of earlier tokens are clean.
+// first token with a symptom is searched, on all ranks that have it there. No
+// tensor of an earlier token has the symptom, but some may be ignored, unknown
+// or lost. The origin is then not known if it may be state of an earlier token.
 //
 // Blocks on the reader. Errors: those of the reader; that of `stop`, which must
 // be thread-safe.

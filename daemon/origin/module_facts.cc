@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/origin/op_kinds.h"
 #include "msitd/v1/module_tree.pb.h"
 #include "protos/base/utf8.h"
 #include "protos/os/aligned_buffer.h"
@@ -36,6 +37,7 @@ ModuleTree ModuleTree::Parse(std::string_view text) {
     ModuleFacts& facts = tree.modules_[module.op()];
     facts.module_class = module.class_();
     facts.parent = module.parent();
+    facts.is_training = module.training();
     facts.parameters.clear();
     for (const auto& [name, parameter] : module.parameters()) {
       facts.parameters.push_back(
@@ -60,20 +62,25 @@ const ModuleFacts* ModuleTree::Find(std::string_view op) const {
   return found == modules_.end() ? nullptr : &found->second;
 }
 
-bool ModuleTree::AreAlike(std::string_view a, std::string_view b) const {
-  const ModuleFacts* const one = Find(a);
-  const ModuleFacts* const other = Find(b);
-  return one != nullptr && other != nullptr &&
-         one->module_class == other->module_class;
+bool ModuleTree::IsPlain(std::string_view op, int depth) const {
+  const ModuleFacts* const facts = Find(op);
+  if (facts == nullptr || depth == kDepthMax ||
+      !IsPlainModule(facts->module_class)) {
+    return false;
+  }
+  return std::all_of(
+      facts->children.begin(), facts->children.end(),
+      [&](const std::string& child) { return IsPlain(child, depth + 1); });
 }
 
-bool ModuleTree::IsWithin(std::string_view op, std::string_view around) const {
-  const ModuleFacts* facts = Find(op);
-  for (int depth = 0; facts != nullptr && depth < kDepthMax; ++depth) {
-    if (facts->parent == around) return true;
-    facts = Find(facts->parent);
-  }
-  return false;
+bool ModuleTree::HasParameters(std::string_view op, int depth) const {
+  const ModuleFacts* const facts = Find(op);
+  if (facts == nullptr) return false;
+  if (depth == kDepthMax || !facts->parameters.empty()) return true;
+  return std::any_of(facts->children.begin(), facts->children.end(),
+                     [&](const std::string& child) {
+                       return HasParameters(child, depth + 1);
+                     });
 }
 
 absl::StatusOr<const ModuleTree*> ModuleTrees::Of(int32_t rank,

@@ -24,6 +24,7 @@ struct ModuleFacts {
   std::string
       module_class;    // With its path, such as torch.nn.modules.linear.Linear.
   std::string parent;  // Empty for a model itself.
+  bool is_training = true;            // The mode when it was described.
   std::vector<std::string> children;  // Ops.
   std::vector<Parameter> parameters;  // Its own ones.
 };
@@ -44,14 +45,19 @@ class ModuleTree {
   // Returns null for an op that is not a known module.
   const ModuleFacts* Find(std::string_view op) const;
 
-  // Returns whether both are known modules of the same class.
-  bool AreAlike(std::string_view a, std::string_view b) const;
-  // Returns whether `op` is inside the module `around`, by their parents.
-  bool IsWithin(std::string_view op, std::string_view around) const;
+  // Returns whether `op` and all modules inside it are known, compute only with
+  // their arguments, parameters and buffers, and do not communicate.
+  bool IsPlain(std::string_view op) const { return IsPlain(op, 0); }
+  // Returns whether `op` or a module inside it has parameters. True if modules
+  // are nested too deeply to tell.
+  bool HasParameters(std::string_view op) const { return HasParameters(op, 0); }
 
   bool empty() const { return modules_.empty(); }
 
  private:
+  bool IsPlain(std::string_view op, int depth) const;
+  bool HasParameters(std::string_view op, int depth) const;
+
   std::unordered_map<std::string, ModuleFacts> modules_;
 };
 

@@ -9,8 +9,8 @@ namespace msitd::origin {
 namespace {
 
 // The prefixes that register_api and msprobe give to functions.
-constexpr std::array<std::string_view, 5> kFunctionPrefixes = {
-    "Functional.", "Torch.", "Tensor.", "VF.", "Aten."};
+constexpr std::array<std::string_view, 6> kFunctionPrefixes = {
+    "Functional.", "Torch.", "Tensor.", "VF.", "Aten.", "NPU."};
 
 constexpr std::string_view kCollectivePrefix = "Distributed.";
 
@@ -107,7 +107,11 @@ bool IsPlainModule(std::string_view module_class) {
 }
 
 bool IsArithmeticModule(std::string_view module_class) {
-  return BeginsWithOne(module_class, kArithmeticModules);
+  // Other frameworks name their layers as torch does: ColumnParallelLinear.
+  const std::string_view name = LastWord(module_class);
+  return BeginsWithOne(module_class, kArithmeticModules) ||
+         name.ends_with("Linear") || name.ends_with("Norm") ||
+         name.find("Conv") != std::string_view::npos;
 }
 
 }  // namespace msitd::origin

@@ -7,8 +7,8 @@
 // are foreign text: an unknown name has none of these properties.
 namespace msitd::origin {
 
-// Returns whether the op is a torch function (`Torch.log`, `Tensor.__mul__`),
-// which has no state, and whose tensors are all arguments.
+// Returns whether the op is a torch function (`Torch.log`, `Tensor.__mul__`) or
+// one of torch_npu, which has no state, and whose tensors are all arguments.
 bool IsFunction(std::string_view op);
 
 // Returns whether the op is a function that exchanges data with other ranks.
@@ -38,7 +38,8 @@ bool IsSoftmax(std::string_view op_or_class);
 bool IsPlainModule(std::string_view module_class);
 
 // Returns whether -Inf in the results of a class of modules is an overflow and
-// not a mask: layers of torch.nn that multiply and add.
+// not a mask: layers of torch.nn that multiply and add, and classes with the
+// names of such layers.
 bool IsArithmeticModule(std::string_view module_class);
 
 }  // namespace msitd::origin

@@ -24,7 +24,8 @@ class PaddingRows {
 
   // Returns whether the first dimension of `tensor` is a batch with unused
   // rows, and exactly as many elements are NaN or infinite as these rows have.
-  // A summary does not show where elements are, so this is a rule, not a proof.
+  // A summary does not show where elements are, so this is not a proof: columns
+  // can have as many elements.
   absl::StatusOr<bool> Explains(const storage::TensorInfo& tensor,
                                 const Summary& summary,
                                 storage::StopCheck stop);

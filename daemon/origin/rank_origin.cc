@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "daemon/origin/ignored_sources.h"
 #include "daemon/origin/missing_parts.h"
 #include "daemon/origin/op_kinds.h"
 #include "protos/status/status.h"
@@ -43,7 +44,8 @@ class Finder {
         context_(context),
         stop_(stop),
         first_(events.FirstSymptom()),
-        call_(events.event(first_).call) {}
+        call_(events.event(first_).call),
+        explained_(FindExplained(events, context.tree, first_)) {}
 
   absl::StatusOr<RankOrigin> Find() {
     out_.event = first_;
@@ -82,6 +84,7 @@ class Finder {
   int32_t LastPartBefore(int32_t scope, int32_t event) const;
   bool HasParts(int32_t scope) const;
   void AddInputGaps(int32_t of);
+  bool AddIgnoredGap(int32_t number);
   absl::Status AddScopeGaps(int32_t scope);
   absl::Status AddWeightGaps(int32_t of);
   void AddStateGaps(std::string_view op);
@@ -89,9 +92,8 @@ class Finder {
   void AddNotRecordedGap(std::string_view op);
   void AddMaskNotes();
   int32_t MaskInput() const;
-  void AddOverflowGap(int32_t input);
   void AddSent();
-  bool IsTraining() const;
+  bool IsTraining(const ModuleFacts* facts) const;
   bool MayBeReceived() const;
 
   const RankEvents& events_;
@@ -99,6 +101,8 @@ class Finder {
   const storage::StopCheck stop_;
   const int32_t first_;
   const int32_t call_;
+  // For each event before first_: not ignored, or ignored with a known source.
+  const std::vector<bool> explained_;
   RankOrigin out_;
 };
 
@@ -186,15 +190,12 @@ void Finder::JudgeEntry() {
     if (context_.facts.FiltersOps(events_.token())) {
       AddGap("the capture policy excludes ops that may have made it");
     }
+    for (int32_t i = 0; i < first_ && !AddIgnoredGap(i); ++i) {
+    }
     AddLossGaps(0);
     return;
   }
-  const ModuleFacts* const facts = context_.tree.Find(out_.op);
-  const bool is_model =
-      facts != nullptr
-          ? facts->parent.empty()
-          : context_.tree.empty() && call_ == events_.nesting().first_call();
-  if (!is_model) {
+  if (!IsModelCall(events_, context_.tree, call_)) {
     AddGap(fmt::format("the caller of {} was not recorded", out_.op));
   }
 }
@@ -251,6 +252,31 @@ absl::Status Finder::JudgeOutput() {
   return absl::OkStatus();
 }
 
+// Adds a gap if an event is ignored without a known source. Returns whether it
+// is.
+bool Finder::AddIgnoredGap(int32_t number) {
+  if (number >= first_ || explained_[number]) return false;
+  switch (events_.event(number).rule) {
+    case IgnoreRule::kPadding:
+      AddGap(
+          fmt::format("{} has NaN or infinities that may be in unused rows of "
+                      "the batch, or the origin itself",
+                      events_.TextOf(number)));
+      break;
+    case IgnoreRule::kUnwritten:
+    case IgnoreRule::kAbsorbed:
+      AddGap(fmt::format("{} has NaN or infinities that may be the origin: {}",
+                         events_.TextOf(number),
+                         TextOf(events_.event(number).rule)));
+      break;
+    default:
+      AddGap(
+          fmt::format("{} has -inf, which may be a mask or the origin itself",
+                      events_.TextOf(number)));
+  }
+  return true;
+}
+
 void Finder::AddInputGaps(int32_t of) {
   bool has_any = false;
   const auto count = static_cast<int32_t>(events_.events().size());
@@ -260,8 +286,9 @@ void Finder::AddInputGaps(int32_t of) {
       continue;
     }
     has_any = true;
+    if (AddIgnoredGap(i)) return;
     if (each.state == State::kUnknown) {
-      AddGap(fmt::format("{} has no summary", events_.TextOf(i)));
+      AddGap(fmt::format("{} could not be judged", events_.TextOf(i)));
       return;
     }
     // Only possible if records are late.
@@ -292,9 +319,10 @@ absl::Status Finder::AddScopeGaps(int32_t scope) {
   }
   for (int32_t i = std::max(call(scope).first, 0); i < first_; ++i) {
     if (events_.event(i).state == State::kUnknown) {
-      AddGap(fmt::format("{} has no summary", events_.TextOf(i)));
+      AddGap(fmt::format("{} could not be judged", events_.TextOf(i)));
       break;
     }
+    if (events_.event(i).call != scope && AddIgnoredGap(i)) break;
   }
   AddNotRecordedGap(op);
   AddLossGaps(call(scope).first);
@@ -303,7 +331,7 @@ absl::Status Finder::AddScopeGaps(int32_t scope) {
 }
 
 void Finder::AddNotRecordedGap(std::string_view op) {
-  const std::string reason = context_.facts.NotRecordedAt(op, context_.tree);
+  const std::string reason = context_.facts.NotRecordedAt(op);
   if (reason.empty()) return;
   AddGap(fmt::format("not everything of {} was recorded: {}", op, reason));
 }
@@ -312,9 +340,15 @@ void Finder::AddLossGaps(int32_t from) {
   if (!context_.facts.may_lack_records() && events_.incomplete_count() == 0) {
     return;
   }
-  for (int32_t i = std::max(from, 0) + 1; i <= first_; ++i) {
-    if (events_.event(i).sequence <= events_.event(i - 1).sequence + 1) {
-      continue;
+  // The record before the first input may have been an input, too.
+  for (int32_t i = std::max(from, 0); i <= first_; ++i) {
+    const uint64_t expected =
+        i > 0 ? events_.event(i - 1).sequence + 1
+              : context_.sequence_before.value_or(uint64_t{0} - 1) + 1;
+    if (events_.event(i).sequence <= expected) continue;
+    if (i == 0) {
+      AddGap(fmt::format("records before {} were lost", events_.TextOf(i)));
+      return;
     }
     AddGap(fmt::format("records between {} and {} were lost",
                        events_.TextOf(i - 1), events_.TextOf(i)));
@@ -323,19 +357,24 @@ void Finder::AddLossGaps(int32_t from) {
 }
 
 void Finder::AddStateGaps(std::string_view op) {
-  if (!context_.lacks_token_before || IsFunction(op)) return;
-  const ModuleFacts* const facts = context_.tree.Find(op);
-  if (out_.kind == OriginKind::kOp && facts != nullptr &&
-      IsPlainModule(facts->module_class)) {
-    return;
+  if (IsFunction(op)) return;
+  if (out_.kind == OriginKind::kOp && context_.tree.IsPlain(op)) return;
+  if (!context_.earlier_doubt.empty()) {
+    AddGap(fmt::format("{} may have kept the value from an earlier token: {}",
+                       op, context_.earlier_doubt));
   }
+  if (!context_.lacks_token_before) return;
   AddGap(fmt::format(
       "token {} was not recorded, and {} may have kept the value since then",
       events_.token() - 1, op));
 }
 
-bool Finder::IsTraining() const {
-  if (event().requires_grad) return true;
+// Returns whether an optimizer may run between tokens. `facts` are those of the
+// module; null if it is not known.
+bool Finder::IsTraining(const ModuleFacts* facts) const {
+  if (event().requires_grad && (facts == nullptr || facts->is_training)) {
+    return true;
+  }
   const std::vector<Event>& all = events_.events();
   return std::any_of(all.begin(), all.end(), [](const Event& each) {
     return CallNesting::IsBackward(each.io);
@@ -346,10 +385,14 @@ absl::Status Finder::AddWeightGaps(int32_t of) {
   const std::string op = Op(of);
   if (IsFunction(op) || IsCollective(op)) return absl::OkStatus();
   const ModuleFacts* const facts = context_.tree.Find(op);
+  // The results of recorded parts show whether the weights of these are bad.
+  const bool has_own = facts != nullptr && !facts->parameters.empty();
   const bool has_weights =
-      facts != nullptr ? !facts->parameters.empty() : context_.tree.empty();
+      facts == nullptr
+          ? context_.tree.empty()
+          : has_own || (!HasParts(of) && context_.tree.HasParameters(op));
   if (!has_weights || call(of).is_backward) return absl::OkStatus();
-  if (events_.token() > 0 && IsTraining()) {
+  if (events_.token() > 0 && IsTraining(facts)) {
     // A bad weight would not leave large finite numbers and infinities only.
     if (IsOverflow(out_.tensor)) return absl::OkStatus();
     AddGap(fmt::format(
@@ -361,6 +404,7 @@ absl::Status Finder::AddWeightGaps(int32_t of) {
   Selector weights;
   weights.ranks = {events_.rank()};
   weights.op_patterns = {op};
+  if (!has_own) weights.op_patterns.push_back(op + ".*");
   weights.ios = {Io::kWeight};
   MSITD_ASSIGN_OR_RETURN(const auto scan, context_.run.Scan(weights, ""));
   storage::TensorInfo weight;
@@ -387,21 +431,6 @@ int32_t Finder::MaskInput() const {
   return kNone;
 }
 
-// -Inf from code that was not recorded can be a mask or an overflow.
-void Finder::AddOverflowGap(int32_t input) {
-  const uint64_t hash = events_.event(input).hash;
-  for (int32_t i = 0; i < input && hash != 0; ++i) {
-    const Event& each = events_.event(i);
-    if (each.state != State::kIgnored || each.hash != hash ||
-        each.rule != IgnoreRule::kMaskModule) {
-      continue;
-    }
-    AddGap(fmt::format("{} has -inf, which may be a mask or the origin itself",
-                       events_.TextOf(i)));
-    return;
-  }
-}
-
 void Finder::AddMaskNotes() {
   const int32_t input = MaskInput();
   if (input == kNone) return;
@@ -417,7 +446,6 @@ void Finder::AddMaskNotes() {
                     summary.nan_count / static_cast<uint64_t>(shape.back())));
     return;
   }
-  AddOverflowGap(input);
   out_.notes.push_back(fmt::format("{} has elements that are ignored by a rule",
                                    events_.TextOf(input)));
 }
@@ -443,8 +471,7 @@ bool Finder::MayBeReceived() const {
   // Functions of distributed tensors communicate.
   if (!out_.tensor.placement.empty()) return true;
   if (IsFunction(out_.op)) return false;
-  const ModuleFacts* const facts = context_.tree.Find(out_.op);
-  return facts == nullptr || !IsPlainModule(facts->module_class);
+  return !context_.tree.IsPlain(out_.op);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,12 @@ struct RankContext {
   bool lacks_token_before = false;
   // False if the sequence numbers of the run are not the order of execution.
   bool has_order = true;
+  // Why not all tensors of earlier tokens are known to be clean, one sentence;
+  // empty if they are.
+  std::string earlier_doubt = {};
+  // The last sequence number of the token before. nullopt if there is none, or
+  // if no records can be lost.
+  std::optional<uint64_t> sequence_before = {};
 };
 
 // Finds the maker of the first symptom in `events`, which must have one.

@@ -33,8 +33,12 @@ std::vector<SymptomPlace> PlacesOf(std::vector<RankOrigin> origins) {
       continue;
     }
     same->ranks.push_back(rank);
-    // A rank with a complete record shows what the others do not.
-    if (!same->origin.is_known() && origin.is_known()) {
+    // A rank with a complete record shows what happened on the others, unless
+    // one of them sent the value.
+    const bool may_be_received =
+        same->origin.may_be_received || origin.may_be_received;
+    if (same->origin.is_known() != origin.is_known() &&
+        origin.is_known() != may_be_received) {
       same->origin = std::move(origin);
     }
   }

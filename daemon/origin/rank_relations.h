@@ -19,7 +19,9 @@ inline constexpr size_t kPlacesMax = 64;
 // A place at which some ranks have their first symptom: the same tensor by
 // name.
 struct SymptomPlace {
-  RankOrigin origin;           // The origin of one of these ranks.
+  // The origin of one of these ranks. If the value may be received, one that is
+  // not known, if there is one.
+  RankOrigin origin;
   std::vector<int32_t> ranks;  // Ascending.
 };
 

@@ -57,14 +57,12 @@ bool RecordFacts::FiltersOps(int64_t token) const {
                      });
 }
 
-std::string RecordFacts::NotRecordedAt(std::string_view op,
-                                       const ModuleTree& tree) const {
+std::string RecordFacts::NotRecordedAt(std::string_view op) const {
   for (const Reason& reason : reasons_) {
     // A cache holds results of earlier calls, which are recorded themselves.
     if (reason.reason.ends_with(kCacheClass)) continue;
     const bool may_be_here =
-        reason.op == op || (reason.count > 1 && (tree.AreAlike(reason.op, op) ||
-                                                 tree.IsWithin(op, reason.op)));
+        reason.op == op || (reason.count != 1 && !reason.index.empty());
     if (!may_be_here) continue;
     return reason.index.empty()
                ? reason.reason

@@ -34,9 +34,9 @@ class RecordFacts {
 
   // Returns the reason why a record of `op` is missing, such as an argument in
   // an object; empty if there is none. Reports name only the first op of each
-  // reason. If the reason was counted more than once, it may also apply to
-  // modules of the same class and to modules inside that op.
-  std::string NotRecordedAt(std::string_view op, const ModuleTree& tree) const;
+  // reason. A reason about an argument that was not counted exactly once may
+  // apply to every op.
+  std::string NotRecordedAt(std::string_view op) const;
 
   // Returns whether the client reported that `op` was never called.
   bool IsUncalled(std::string_view op) const;

@@ -141,6 +141,7 @@ void SymptomJudge::StartCall(const TensorInfo& tensor) {
   op_ = key.op;
   received_minus_infinity_ = false;
   received_zero_ = false;
+  received_padding_ = false;
 }
 
 absl::StatusOr<Verdict> SymptomJudge::Judge(const TensorInfo& tensor,
@@ -169,8 +170,29 @@ absl::StatusOr<Verdict> SymptomJudge::Judge(const TensorInfo& tensor,
   }
   MSITD_ASSIGN_OR_RETURN(const std::optional<IgnoreRule> rule,
                          RuleFor(tensor, *summary, knows_padding, stop));
+  if (rule == IgnoreRule::kPadding) return JudgePadding(tensor);
+  if (rule == IgnoreRule::kMaskModule) {
+    MSITD_ASSIGN_OR_RETURN(const ModuleTree* const tree,
+                           trees_.Of(tensor.key.rank, stop));
+    const ModuleFacts* const facts = tree->Find(tensor.key.op);
+    if (facts == nullptr || facts->module_class.empty()) {
+      return Verdict{State::kUnknown};
+    }
+  }
   if (rule.has_value()) return Verdict{State::kIgnored, *rule};
   return Verdict{State::kSymptom};
+}
+
+// As many bad elements as unused rows have may also be bad columns. A call that
+// received bad rows can return them again; a call that did not may have made
+// them in any row.
+Verdict SymptomJudge::JudgePadding(const TensorInfo& tensor) {
+  if (tensor.key.io == Io::kInput) {
+    received_padding_ = true;
+  } else if (!received_padding_) {
+    return Verdict{State::kUnknown};
+  }
+  return Verdict{State::kIgnored, IgnoreRule::kPadding};
 }
 
 absl::StatusOr<std::optional<IgnoreRule>> SymptomJudge::RuleFor(
@@ -184,7 +206,9 @@ absl::StatusOr<std::optional<IgnoreRule>> SymptomJudge::RuleFor(
                            MaskRuleFor(tensor, stop));
     if (rule.has_value()) return rule;
   }
-  if (!knows_padding) return std::nullopt;
+  const bool can_have_batch =
+      tensor.key.io == Io::kInput || tensor.key.io == Io::kOutput;
+  if (!knows_padding || !can_have_batch) return std::nullopt;
   MSITD_ASSIGN_OR_RETURN(const bool is_padding,
                          padding_.Explains(tensor, summary, stop));
   if (is_padding) return IgnoreRule::kPadding;

@@ -37,7 +37,8 @@ enum class IgnoreRule : uint8_t {
   kLogOfZero,   // The logarithm of a zero.
   kMaskModule,  // The result of a module with code of its own.
   kUnwritten,   // Memory that was not written.
-  kPadding,     // Rows of a batch that belong to no request.
+  kPadding,     // Rows of a batch that belong to no request, in inputs and in
+                // results of calls that received such rows.
   kAbsorbed,    // An input that does not reach the results of its call.
 };
 inline constexpr size_t kIgnoreRuleCount = 8;
@@ -98,6 +99,7 @@ class SymptomJudge {
 
  private:
   void StartCall(const storage::TensorInfo& tensor);
+  Verdict JudgePadding(const storage::TensorInfo& tensor);
   absl::StatusOr<std::optional<IgnoreRule>> RuleFor(
       const storage::TensorInfo& tensor, const Summary& summary,
       bool knows_padding, storage::StopCheck stop);
@@ -114,6 +116,7 @@ class SymptomJudge {
   std::string op_;
   bool received_minus_infinity_ = false;
   bool received_zero_ = false;
+  bool received_padding_ = false;
 };
 
 }  // namespace msitd::origin

@@ -267,3 +267,13 @@ def last_op_of_a_later_token(recording: Recording) -> None:
     ):
         for _ in range(5):
             model(noise())
+
+
+@case(Origin("root.1", token=2))
+def inference_with_gradients_enabled(recording: Recording) -> None:
+    model = nn.Sequential(nn.Identity(), linear(), nn.Tanh()).eval()
+    with torch.no_grad():
+        model[1].weight.fill_(1.0)
+    with recording.client() as client, msitd.register_hook(model, client):
+        for scale in (1.0, 1.0, 3e38, 1.0):
+            model(ones() * scale)

@@ -48,9 +48,9 @@ TEST(MethodRulesTest, WhatAsksOnlyNeedsAReaderAndChangesNothing) {
       const bool asks =
           name.starts_with("Get") || name.starts_with("List") ||
           name.starts_with("Read") || name.starts_with("Stream") ||
-          name.starts_with("Summarize") || name.starts_with("Compute") ||
-          name.starts_with("Plan") || name.starts_with("Describe") ||
-          name.starts_with("Scan");
+          name.starts_with("Summarize") || name.starts_with("Find") ||
+          name.starts_with("Compute") || name.starts_with("Plan") ||
+          name.starts_with("Describe") || name.starts_with("Scan");
       const MethodRule& rule = RuleOf(service->name(), name);
       EXPECT_EQ(asks, rule.audit != MethodRule::Audit::kChange) << rule.method;
       if (asks) {

@@ -139,6 +139,59 @@ TEST_F(FindOriginTest, ReportsWhatItCouldNotJudge) {
   EXPECT_EQ(Search(store_).lost_count, 7u);
 }
 
+// Records an op with parameters that is clean at token 0 and bad at token 1.
+void RecordLinear(FakeStore& store, bool is_training) {
+  RecordedProgram(store)
+      .AddDocument("module_tree.json",
+                   fmt::format(R"({{"modules":[{{"op":"root","training":{},)"
+                               R"("class":"torch.nn.modules.linear.Linear",)"
+                               R"("parameters":{{"weight":{{}}}}}}]}})",
+                               is_training))
+      .Call("root", {1}, {2})
+      .Token(1)
+      .Call("root", {1}, {kNan})
+      .RequiresGrad();
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfAnOptimizerMayHaveChangedTheWeights) {
+  CreateRun(store_);
+  RecordLinear(store_, /*is_training=*/true);
+  EXPECT_THAT(Describe(Search(store_)), HasSubstr("or the optimizer"));
+  FakeStore inference;
+  CreateRun(inference);
+  RecordLinear(inference, /*is_training=*/false);
+  EXPECT_EQ(Describe(Search(inference)), "op root token 1");
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfAnArgumentWasInAnObject) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .AddDocument("not_recorded/1.json",
+                   R"({"skipped":[{"reason":"an object","count":1,)"
+                   R"("op":"root.a","index":"1"}]})")
+      .In("root", {1})
+      .Call("root.a", {1}, {kNan})
+      .Out("root", {kNan});
+  EXPECT_EQ(Describe(Search(store_)),
+            "not known: not everything of root.a was recorded: argument 1: an "
+            "object");
+}
+
+TEST_F(FindOriginTest, AReasonAboutACallSaysNothingAboutItsClass) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .AddDocument("module_tree.json",
+                   R"({"modules":[{"op":"root.a","class":"C"},)"
+                   R"({"op":"root.b","class":"C"}]})")
+      .AddDocument("not_recorded/1.json",
+                   R"({"skipped":[{"reason":"a call","count":9,)"
+                   R"("op":"root.b"}]})")
+      .In("root", {1})
+      .Call("root.a", {1}, {kNan})
+      .Out("root", {kNan});
+  EXPECT_EQ(Describe(Search(store_)), "op root.a");
+}
+
 TEST_F(FindOriginTest, IgnoresMasksUnlessStrict) {
   CreateRun(store_);
   RecordedProgram(store_)
@@ -197,6 +250,108 @@ TEST_F(FindOriginTest, IsNotKnownIfAnIgnoredResultMayBeAnOverflow) {
   EXPECT_THAT(Describe(Search(store_)), HasSubstr("a mask or the origin"));
 }
 
+TEST_F(FindOriginTest, IsNotKnownIfTheCodeBeforeMayHaveOverflowed) {
+  // -inf that no recorded op returned.
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .In("root", {1})
+      .Call("root.0", {1}, {2})
+      .Call("root.1", {-kInf}, {kNan})
+      .Out("root", {kNan});
+  EXPECT_THAT(Describe(Search(store_)), HasSubstr("a mask or the origin"));
+  // Passed on between the overflow and the op that makes NaN from it.
+  for (const char* last : {"Torch.layer_norm", "Torch.softmax"}) {
+    FakeStore store;
+    CreateRun(store);
+    RecordedProgram(store)
+        .In("root", {1, 1})
+        .Call("root.0", {1, 1}, {2, -kInf})
+        .Call("Torch.add", {2, -kInf}, {3, -kInf})
+        .Call(last, {3, -kInf}, {kNan, kNan})
+        .Out("root", {kNan, kNan});
+    EXPECT_THAT(Describe(Search(store)), HasSubstr("a mask or the origin"));
+  }
+}
+
+TEST_F(FindOriginTest, NamesAnOpThatReceivedAMaskOfTheModel) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .In("root", {0, -kInf})
+      .Call("root.0", {0, -kInf}, {kNan, kNan})
+      .Out("root", {kNan, kNan});
+  EXPECT_EQ(Describe(Search(store_)), "op root.0");
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfRecordsBeforeTheFirstInputWereLost) {
+  CreateRun(store_);
+  ReportLost(store_, 0, 1);
+  RecordedProgram(store_)
+      .In("root", {1})
+      .Skip(1)
+      .Add(Io::kInput, "root.0", {1}, "1")
+      .Out("root.0", {kNan})
+      .Out("root", {kNan});
+  EXPECT_THAT(Describe(Search(store_)), HasSubstr("were lost"));
+  // Between two tokens.
+  for (const uint64_t lost_count : {0, 1}) {
+    FakeStore store;
+    CreateRun(store);
+    ReportLost(store, 0, 1);
+    RecordedProgram(store)
+        .Call("Torch.exp", {1}, {2})
+        .Token(1)
+        .Skip(lost_count)
+        .Call("Torch.log", {1}, {kNan});
+    EXPECT_THAT(Describe(Search(store)),
+                HasSubstr(lost_count == 0 ? "op Torch.log" : "were lost"));
+  }
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfStateOfAnEarlierTokenMayBeBad) {
+  const auto answer_after = [](const std::string& statistics,
+                               const std::string& op) {
+    FakeStore store;
+    CreateRun(store);
+    {
+      RecordedProgram program(store);
+      program.AddStatistics("other", statistics);
+      program.Token(1).Call(op, {1}, {kNan});
+    }
+    return Describe(Search(store));
+  };
+  constexpr char kClean[] = R"({"max": 1, "min": 0, "l2_norm": 1})";
+  constexpr char kUnknown[] = R"({"hash": 1})";
+  EXPECT_EQ(answer_after(kClean, "root"), "op root token 1");
+  EXPECT_EQ(answer_after(kUnknown, "Torch.log"), "op Torch.log token 1");
+  EXPECT_THAT(answer_after(kUnknown, "root"), HasSubstr("earlier token"));
+  // Lost records of a call that may keep state.
+  CreateRun(store_);
+  ReportLost(store_, 0, 1);
+  RecordedProgram(store_)
+      .Call("root", {1}, {1})
+      .Token(1)
+      .Call("root", {1}, {kNan});
+  EXPECT_THAT(Describe(Search(store_)), HasSubstr("earlier token"));
+}
+
+TEST_F(FindOriginTest, AnArgumentThatIsOftenMissingMayBeOneOfAnyOp) {
+  for (const int count : {0, 1, 2}) {
+    FakeStore store;
+    CreateRun(store);
+    RecordedProgram(store)
+        .AddDocument("not_recorded/1.json",
+                     fmt::format(R"({{"skipped":[{{"reason":"an object",)"
+                                 R"("count":{},"op":"root.b","index":"1"}}]}})",
+                                 count))
+        .In("root", {1})
+        .Call("root.a", {1}, {kNan})
+        .Out("root", {kNan});
+    EXPECT_THAT(Describe(Search(store)),
+                HasSubstr(count == 1 ? "op root.a" : "an object"))
+        << count;
+  }
+}
+
 TEST_F(FindOriginTest, ContinuesOnTheRankThatHadItFirst) {
   CreateRun(store_, 2);
   RecordedProgram(store_, 0)
@@ -226,6 +381,31 @@ TEST_F(FindOriginTest, IsNotKnownIfTheSenderWasNotRecorded) {
   RecordedProgram(store_, 0).Call("Distributed.all_reduce", {2}, {kNan});
   EXPECT_THAT(Describe(Search(store_)),
               HasSubstr("rank that was not recorded"));
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfARankThatMaySendRecordedLess) {
+  // Rank 1 has no records of the token, or has lost some.
+  for (const uint64_t dropped : {0, 1}) {
+    FakeStore store;
+    CreateRun(store, 2);
+    ReportLost(store, 1, dropped);
+    for (const int rank : {0, 1}) {
+      RecordedProgram(store, rank).Call("Torch.exp", {1}, {2});
+    }
+    RecordedProgram(store, 0).Token(1).Call("Distributed.all_reduce", {2},
+                                            {kNan});
+    if (dropped > 0) {
+      RecordedProgram(store, 1).Token(1).Call("Torch.exp", {1}, {2});
+    }
+    EXPECT_THAT(Describe(Search(store)), HasSubstr("rank 1"));
+  }
+}
+
+TEST_F(FindOriginTest, AGapOfOneRankIsOneOfTheRanksItCommunicatesWith) {
+  CreateRun(store_, 2);
+  RecordedProgram(store_, 0).Out("Distributed.all_reduce", {kNan});
+  RecordedProgram(store_, 1).Call("Distributed.all_reduce", {2}, {kNan});
+  EXPECT_THAT(Describe(Search(store_)), HasSubstr("were not recorded"));
 }
 
 TEST_F(FindOriginTest, NamesAFunctionAlthoughARankIsMissing) {

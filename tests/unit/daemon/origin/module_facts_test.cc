@@ -29,8 +29,21 @@ TEST(ModuleTreeTest, HasClassesParentsAndShapes) {
   EXPECT_THAT(tree.Find("root")->children, ElementsAre("root.fc"));
   EXPECT_TRUE(tree.Find("root")->parent.empty());
   EXPECT_EQ(tree.Find("other"), nullptr);
-  EXPECT_TRUE(tree.IsWithin("root.fc", "root"));
-  EXPECT_FALSE(tree.IsWithin("root", "root.fc"));
+  EXPECT_TRUE(tree.HasParameters("root"));
+  EXPECT_FALSE(tree.HasParameters("other"));
+  EXPECT_TRUE(tree.IsPlain("root.fc"));
+  EXPECT_FALSE(tree.IsPlain("root"));
+  EXPECT_FALSE(tree.IsPlain("other"));
+}
+
+TEST(ModuleTreeTest, AContainerIsAsPlainAsItsChildren) {
+  const ModuleTree tree = ModuleTree::Parse(R"({"modules":[
+    {"op":"a","class":"torch.nn.modules.container.Sequential"},
+    {"op":"a.0","class":"torch.nn.modules.activation.Tanh","parent":"a"},
+    {"op":"b","class":"torch.nn.modules.container.Sequential"},
+    {"op":"b.0","class":"mine.RowParallelLinear","parent":"b"}]})");
+  EXPECT_TRUE(tree.IsPlain("a"));
+  EXPECT_FALSE(tree.IsPlain("b"));
 }
 
 TEST(ModuleTreeTest, ADamagedDocumentIsEmpty) {
@@ -45,7 +58,8 @@ TEST(ModuleTreeTest, CyclesOfParentsEnd) {
   const ModuleTree tree = ModuleTree::Parse(
       R"({"modules":[{"op":"a","parent":"b"},{"op":"b","parent":"a"},
                      {"op":"c","parent":"c"}]})");
-  EXPECT_FALSE(tree.IsWithin("a", "root"));
+  EXPECT_FALSE(tree.IsPlain("a"));
+  EXPECT_TRUE(tree.HasParameters("a"));
   EXPECT_TRUE(tree.Find("c")->children.empty());
 }
 

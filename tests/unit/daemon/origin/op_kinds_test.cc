@@ -23,6 +23,7 @@ TEST(OpKindsTest, ModulesAreNoFunctions) {
   EXPECT_TRUE(WritesMask("Tensor.masked_fill_"));
   EXPECT_TRUE(IsCollective("Distributed.all_reduce"));
   EXPECT_FALSE(IsFunction("Distributed.all_reduce"));
+  EXPECT_TRUE(IsFunction("NPU.npu_rms_norm"));
 }
 
 TEST(OpKindsTest, OnlyModulesOfTorchArePlain) {
@@ -31,6 +32,8 @@ TEST(OpKindsTest, OnlyModulesOfTorchArePlain) {
   EXPECT_FALSE(IsPlainModule("mine.Linear"));
   EXPECT_TRUE(IsArithmeticModule("torch.nn.modules.linear.Linear"));
   EXPECT_FALSE(IsArithmeticModule("torch.nn.modules.activation.Softmax"));
+  EXPECT_TRUE(IsArithmeticModule("megatron.layers.ColumnParallelLinear"));
+  EXPECT_FALSE(IsArithmeticModule("mine.Scores"));
 }
 
 }  // namespace

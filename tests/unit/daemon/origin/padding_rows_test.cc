@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/origin/padding_rows.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -53,6 +54,51 @@ TEST(PaddingRowsTest, ABadRowOfARequestIsNotIgnored) {
       .Shape({2, 3})
       .Out("root", {1, kNan, 1, kNan, kNan, kNan})
       .Shape({2, 3});
+  EXPECT_EQ(Describe(Search(store)), "op root");
+}
+
+TEST(PaddingRowsTest, BadColumnsDoNotMakeTheNextOpTheOrigin) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .AddDocument("request/a", "0:1")
+      .In("root", {1, 2, 3, 4})
+      .Shape({2, 2})
+      .In("root.0", {1, 2, 3, 4})
+      .Shape({2, 2})
+      .Out("root.0", {1, kNan, 3, kNan})
+      .Shape({2, 2})
+      .In("root.1", {1, kNan, 3, kNan})
+      .Shape({2, 2})
+      .Out("root.1", {kNan, kNan, kNan, kNan})
+      .Shape({2, 2})
+      .Out("root", {kNan, kNan, kNan, kNan})
+      .Shape({2, 2});
+  EXPECT_THAT(Describe(Search(store)),
+              ::testing::HasSubstr("or the origin itself"));
+}
+
+TEST(PaddingRowsTest, ACallThatReceivedNoBadRowsIsNotJudged) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .AddDocument("request/a", "0:1")
+      .In("root", {1, 2, 3, 4})
+      .Shape({2, 2})
+      .Out("root", {1, kNan, 3, kNan})
+      .Shape({2, 2});
+  EXPECT_EQ(Search(store).unknown_count, 1u);
+}
+
+TEST(PaddingRowsTest, AGradientHasNoUnusedRows) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .AddDocument("request/a", "0:1")
+      .Add(Io::kGradOutput, "root", {1, 2, 3, 4})
+      .Shape({2, 2})
+      .Add(Io::kGradInput, "root", {1, 2, kNan, kNan})
+      .Shape({2, 2});
   EXPECT_EQ(Describe(Search(store)), "op root");
 }
 

@@ -83,6 +83,11 @@ RecordedProgram& RecordedProgram::Shape(std::vector<int64_t> dims) {
   return *this;
 }
 
+RecordedProgram& RecordedProgram::RequiresGrad() {
+  records_.back().requires_grad = true;
+  return *this;
+}
+
 void CreateRun(FakeStore& store, int32_t world_size) {
   ASSERT_TRUE(store.CreateRun({kRun, world_size, {}}).ok());
   for (int32_t rank = 0; rank < world_size; ++rank) ReportLost(store, rank, 0);

@@ -50,6 +50,8 @@ class RecordedProgram {
   RecordedProgram& Skip(uint64_t count);
   // The shape of the last tensor.
   RecordedProgram& Shape(std::vector<int64_t> dims);
+  // The last tensor requires a gradient.
+  RecordedProgram& RequiresGrad();
 
  private:
   testing::FakeStore& store_;

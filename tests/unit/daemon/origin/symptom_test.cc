@@ -82,6 +82,17 @@ TEST(SymptomJudgeTest, MinusInfinityOfArithmeticIsASymptom) {
             "op root");
 }
 
+TEST(SymptomJudgeTest, MinusInfinityOfAnUnknownKindOfOpIsNotJudged) {
+  for (const char* op : {"MatMul_3", "root", "Module.fc.Linear.forward.0"}) {
+    FakeStore store;
+    CreateRun(store);
+    RecordedProgram(store).Call(op, {1}, {-kInf});
+    const OriginAnswer answer = Search(store);
+    EXPECT_EQ(Describe(answer), "none");
+    EXPECT_EQ(answer.unknown_count, 1u) << op;
+  }
+}
+
 TEST(SymptomJudgeTest, PlusInfinityIsASymptomOfEveryOp) {
   EXPECT_EQ(AnswerFor("Tensor.masked_fill", {1}, {kInf}),
             "op Tensor.masked_fill");
