@@ -19,10 +19,12 @@ namespace msitd::origin {
 
 // The condition whose origin is searched.
 struct Condition {
-  // Returns whether a tensor satisfies the condition, by its summary.
-  std::function<bool(const storage::TensorInfo&)> holds;
+  // Returns whether a tensor satisfies the condition, by its summary or its
+  // statistics. nullopt if the statistics do not show it. Not used for
+  // statistics if `is_not_finite`.
+  std::function<std::optional<bool>(const storage::TensorInfo&)> holds;
   // True for the condition on NaN and infinities. Only then, tensors can be
-  // ignored, and statistics without counts can be judged.
+  // ignored.
   bool is_not_finite = false;
   // True if no tensor is to be ignored.
   bool is_strict = false;
@@ -67,13 +69,6 @@ class CallResults {
   bool has_clean_ = false;
   bool has_other_ = false;
 };
-
-// Returns the summary of a tensor, or the one that its statistics state. A
-// result of statistics without counts is exact only in its zero or positive
-// counts of NaN and infinities. nullopt if the statistics do not show whether
-// the tensor is finite.
-std::optional<Summary> SummaryOf(const storage::TensorInfo& tensor,
-                                 bool is_not_finite);
 
 // Judges the tensors of a run in primary order, in which the inputs of a call
 // directly precede its outputs. Thread-compatible.
