@@ -104,7 +104,8 @@ absl::StatusOr<RankEvents> RankEvents::Load(storage::RunReader& run,
       break;
     }
     Verdict verdict;
-    if (!IsValue(record.kind)) {
+    const bool is_judged = judge.Judges(record.kind);
+    if (is_judged) {
       MSITD_ASSIGN_OR_RETURN(verdict,
                              judge.Judge(record, /*knows_padding=*/true, stop));
     }
@@ -118,7 +119,7 @@ absl::StatusOr<RankEvents> RankEvents::Load(storage::RunReader& run,
       begin = out.events_.size() - 1;
       results = CallResults();
     }
-    results.Add(record, verdict.state);
+    if (is_judged) results.Add(record, verdict.state);
   }
   out.EndCall(begin, out.events_.size(), results);
   out.incomplete_count_ = scan->incomplete_count();

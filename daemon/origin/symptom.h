@@ -79,6 +79,15 @@ class SymptomJudge {
                PaddingRows& padding)
       : condition_(condition), trees_(trees), padding_(padding) {}
 
+  // Returns whether records of `kind` are judged: tensors and statistics, and
+  // numbers if the condition is on NaN and infinities. Other conditions are on
+  // tensors only, because an argument such as a size would satisfy many of
+  // them.
+  bool Judges(RecordKind kind) const {
+    return kind == RecordKind::kTensor || kind == RecordKind::kStatistics ||
+           (kind == RecordKind::kNumber && condition_.is_not_finite);
+  }
+
   // `knows_padding`: false to save the lookup of requests. Padding then counts
   // as a symptom.
   //

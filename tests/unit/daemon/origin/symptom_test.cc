@@ -50,6 +50,47 @@ TEST(SymptomJudgeTest, PlusInfinityIsASymptomOfEveryOp) {
             "op Tensor.masked_fill");
 }
 
+TEST(SymptomJudgeTest, NumbersAreJudged) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .In("root", {1})
+      .In("Tensor.__mul__", {1})
+      .AddNumber(Io::kInput, "Tensor.__mul__", kNan, "1")
+      .Out("Tensor.__mul__", {kNan})
+      .Out("root", {kNan});
+  EXPECT_EQ(Describe(Search(store)), "code root before Tensor.__mul__");
+}
+
+TEST(SymptomJudgeTest, ANumberIsAResult) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .In("root", {kNan})
+      .AddNumber(Io::kOutput, "root", kNan);
+  EXPECT_EQ(Describe(Search(store)), "input root");
+}
+
+TEST(SymptomJudgeTest, ANumberWithoutEffectIsIgnored) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .In("Tensor.clamp", {1})
+      .AddNumber(Io::kInput, "Tensor.clamp", kInf, "max")
+      .Out("Tensor.clamp", {1});
+  EXPECT_EQ(Describe(Search(store)), "none");
+}
+
+TEST(SymptomJudgeTest, StatisticsAreJudged) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store).AddStatistics(
+      "root", R"({"max": 1100, "min": 1100, "mean": 1100, "l2_norm": "inf"})");
+  const OriginAnswer answer = Search(store);
+  EXPECT_EQ(Describe(answer), "none");
+  EXPECT_EQ(answer.unknown_count, 0u);
+}
+
 TEST(SymptomJudgeTest, MemoryThatWasNotWrittenIsIgnored) {
   EXPECT_EQ(AnswerFor("Torch.empty_like", {1}, {kInf}), "none");
 }
