@@ -12,6 +12,14 @@ namespace {
 // level takes a step.
 constexpr int kDepthMax = 256;
 
+// Maximum number of prefixes of a name that are looked up. Names are foreign
+// and can consist of dots, and each lookup takes time in proportion to the
+// length of the name.
+constexpr int kNameLevelsMax = 64;
+
+// Number of calls after which FindParents checks whether it is stopped.
+constexpr size_t kCallsPerCheck = 4096;
+
 }  // namespace
 
 CallNesting::Role CallNesting::RoleOf(Io io) {
@@ -83,9 +91,10 @@ const std::vector<int32_t>& CallNesting::CallsOf(int32_t op,
 
 int32_t CallNesting::ParentByName(int32_t c) const {
   const Call& call = calls_[c];
+  int level = 0;
   for (size_t dot = call.op.rfind('.');
-       dot != std::string_view::npos && dot > 0;
-       dot = call.op.rfind('.', dot - 1)) {
+       dot != std::string_view::npos && dot > 0 && level < kNameLevelsMax;
+       dot = call.op.rfind('.', dot - 1), ++level) {
     const auto found = ops_.find(call.op.substr(0, dot));
     if (found == ops_.end()) continue;
     const std::vector<int32_t>& calls =
@@ -116,7 +125,7 @@ int32_t CallNesting::ParentByInterval(const std::vector<int32_t>& open,
   return kNone;
 }
 
-void CallNesting::FindParents() {
+void CallNesting::FindParents(absl::FunctionRef<bool()> is_stopped) {
   calls_by_op_.resize(2 * ops_.size());
   std::vector<int32_t> order(calls_.size());
   std::iota(order.begin(), order.end(), 0);
@@ -132,7 +141,9 @@ void CallNesting::FindParents() {
   // The calls that contain the current position and have recorded inputs and
   // outputs. The innermost is last.
   std::vector<int32_t> open;
+  size_t count = 0;
   for (const int32_t c : order) {
+    if (count++ % kCallsPerCheck == 0 && is_stopped()) return;
     Call& call = calls_[c];
     while (!open.empty() && calls_[open.back()].last < call.first) {
       open.pop_back();

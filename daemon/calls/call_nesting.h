@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd {
@@ -31,7 +32,7 @@ namespace msitd {
 // around a call is its parent. A call is a part of its parent.
 //
 // Thread-compatible. Takes time and memory in proportion to the number of
-// tensors.
+// tensors. The names of at most 64 levels around a call are looked up.
 class CallNesting {
  public:
   static constexpr int32_t kNone = -1;
@@ -61,7 +62,12 @@ class CallNesting {
   int32_t Add(std::string_view op, int32_t call, Io io);
 
   // Sets the parents of all calls. Must be called once, after the last Add.
-  void FindParents();
+  void FindParents() {
+    FindParents([] { return false; });
+  }
+  // The same. `is_stopped` is called regularly; once it returns true, the
+  // remaining calls get no parents.
+  void FindParents(absl::FunctionRef<bool()> is_stopped);
 
   // In the order of their first events, including weights.
   const std::vector<Call>& calls() const { return calls_; }

@@ -86,7 +86,11 @@ class ChainFinder {
             : std::max(origin_, events_.nesting().calls()[scope].first);
     int32_t found = kNoEvent;
     for (int32_t i = event - 1; i >= begin && Visit(); --i) {
-      if (found != kNoEvent && event - i > kSameBytesDistanceMax) break;
+      // Without a hash, no earlier tensor can be recognized by its bytes.
+      if (found != kNoEvent &&
+          (hash == 0 || event - i > kSameBytesDistanceMax)) {
+        break;
+      }
       if (!IsSymptom(i) || events_.event(i).call == events_.event(event).call) {
         continue;
       }

@@ -186,7 +186,9 @@ absl::Status Search::Count(const storage::TensorInfo& tensor) {
 
 absl::Status Search::ScanAll() {
   Selector selector;
-  selector.kinds = {RecordKind::kTensor, RecordKind::kStatistics};
+  selector.kinds = EveryRecordKind();
+  std::erase_if(selector.kinds,
+                [this](RecordKind kind) { return !judge_.Judges(kind); });
   MSITD_ASSIGN_OR_RETURN(const auto scan, run_.Scan(selector, ""));
   storage::TensorInfo tensor;
   while (true) {

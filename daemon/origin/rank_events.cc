@@ -65,7 +65,7 @@ void RankEvents::IgnoreAbsorbed() {
   }
 }
 
-void RankEvents::Nest() {
+absl::Status RankEvents::Nest(storage::StopCheck stop) {
   std::stable_sort(
       events_.begin(), events_.end(),
       [](const Event& a, const Event& b) { return a.sequence < b.sequence; });
@@ -76,8 +76,14 @@ void RankEvents::Nest() {
     has_equal_sequences_ = has_equal_sequences_ ||
                            (i > 0 && events_[i - 1].sequence == event.sequence);
   }
-  nesting_.FindParents();
+  absl::Status stopped;
+  nesting_.FindParents([&stopped, stop] {
+    stopped = stop();
+    return !stopped.ok();
+  });
+  MSITD_RETURN_IF_ERROR(stopped);
   IgnoreAbsorbed();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RankEvents> RankEvents::Load(storage::RunReader& run,
@@ -104,7 +110,8 @@ absl::StatusOr<RankEvents> RankEvents::Load(storage::RunReader& run,
       break;
     }
     Verdict verdict;
-    if (!IsValue(record.kind)) {
+    const bool is_judged = judge.Judges(record.kind);
+    if (is_judged) {
       MSITD_ASSIGN_OR_RETURN(verdict,
                              judge.Judge(record, /*knows_padding=*/true, stop));
     }
@@ -118,11 +125,11 @@ absl::StatusOr<RankEvents> RankEvents::Load(storage::RunReader& run,
       begin = out.events_.size() - 1;
       results = CallResults();
     }
-    results.Add(record, verdict.state);
+    if (is_judged) results.Add(record, verdict.state);
   }
   out.EndCall(begin, out.events_.size(), results);
   out.incomplete_count_ = scan->incomplete_count();
-  out.Nest();
+  MSITD_RETURN_IF_ERROR(out.Nest(stop));
   return out;
 }
 

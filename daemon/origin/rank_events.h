@@ -106,7 +106,7 @@ class RankEvents {
   // Marks the inputs among the events of a call, which are not sorted yet.
   void EndCall(size_t begin, size_t end, const CallResults& results);
   void IgnoreAbsorbed();
-  void Nest();
+  absl::Status Nest(storage::StopCheck stop);
 
   int32_t rank_ = 0;
   int64_t token_ = 0;

@@ -166,7 +166,8 @@ void Finder::JudgeWeight() {
 }
 
 bool Finder::IsParameterOf(int32_t scope) {
-  if (event().io != Io::kInput || !IsFunction(events_.op_of(first_))) {
+  if (event().io != Io::kInput || event().kind == RecordKind::kNumber ||
+      !IsFunction(events_.op_of(first_))) {
     return false;
   }
   const ModuleFacts* const facts = context_.tree.Find(call(scope).op);

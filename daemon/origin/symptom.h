@@ -19,10 +19,12 @@ namespace msitd::origin {
 
 // The condition whose origin is searched.
 struct Condition {
-  // Returns whether a tensor satisfies the condition, by its summary.
-  std::function<bool(const storage::TensorInfo&)> holds;
+  // Returns whether a tensor satisfies the condition, by its summary or its
+  // statistics. nullopt if the statistics do not show it. Not used for
+  // statistics if `is_not_finite`.
+  std::function<std::optional<bool>(const storage::TensorInfo&)> holds;
   // True for the condition on NaN and infinities. Only then, tensors can be
-  // ignored, and statistics without counts can be judged.
+  // ignored.
   bool is_not_finite = false;
   // True if no tensor is to be ignored.
   bool is_strict = false;
@@ -69,13 +71,6 @@ class CallResults {
   bool has_other_ = false;
 };
 
-// Returns the summary of a tensor, or the one that its statistics state. A
-// result of statistics without counts is exact only in its zero or positive
-// counts of NaN and infinities. nullopt if the statistics do not show whether
-// the tensor is finite.
-std::optional<Summary> SummaryOf(const storage::TensorInfo& tensor,
-                                 bool is_not_finite);
-
 // Judges the tensors of a run in primary order, in which the inputs of a call
 // directly precede its outputs. Thread-compatible.
 class SymptomJudge {
@@ -84,6 +79,15 @@ class SymptomJudge {
   SymptomJudge(const Condition& condition, ModuleTrees& trees,
                PaddingRows& padding)
       : condition_(condition), trees_(trees), padding_(padding) {}
+
+  // Returns whether records of `kind` are judged: tensors and statistics, and
+  // numbers if the condition is on NaN and infinities. Other conditions are on
+  // tensors only, because an argument such as a size would satisfy many of
+  // them.
+  bool Judges(RecordKind kind) const {
+    return kind == RecordKind::kTensor || kind == RecordKind::kStatistics ||
+           (kind == RecordKind::kNumber && condition_.is_not_finite);
+  }
 
   // `knows_padding`: false to save the lookup of requests. Padding then counts
   // as a symptom.

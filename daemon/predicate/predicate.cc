@@ -24,8 +24,12 @@ absl::StatusOr<Predicate> Predicate::Parse(
 }
 
 bool Predicate::Holds(Values values) const {
+  return Evaluate(values).value_or(false);
+}
+
+std::optional<bool> Predicate::Evaluate(Values values) const {
   MSITD_CHECK(!nodes_.empty());
-  return Evaluate(nodes_.size() - 1, values).value_or(false);
+  return Evaluate(nodes_.size() - 1, values);
 }
 
 std::string Predicate::FirstFailure(Values values) const {

@@ -40,6 +40,16 @@ class Predicate {
   // Returns whether the predicate holds. `values` has one entry for each name.
   bool Holds(std::span<const std::optional<double>> values) const;
 
+  // Returns whether the predicate is true or false; nullopt if it is undefined.
+  std::optional<bool> Evaluate(
+      std::span<const std::optional<double>> values) const;
+
+  // Returns whether both predicates consist of the same comparisons. Spaces and
+  // redundant parentheses do not matter.
+  friend bool operator==(const Predicate& a, const Predicate& b) {
+    return a.nodes_ == b.nodes_ && a.comparisons_ == b.comparisons_;
+  }
+
   // Describes the first comparison that prevents the predicate from holding,
   // such as `cosine = 0.91, needs >= 0.999`. If there are alternatives,
   // describes the first one. Empty if the predicate holds.
@@ -97,6 +107,10 @@ class Predicate {
     double number = 0;
     uint32_t text_offset = 0;
     uint32_t text_length = 0;
+
+    friend bool operator==(const Operand& a, const Operand& b) {
+      return a.name == b.name && (a.name >= 0 || a.number == b.number);
+    }
   };
 
   enum class Kind : uint8_t { kComparison, kAnd, kOr, kNot };
@@ -107,6 +121,8 @@ class Predicate {
     Kind kind;
     uint32_t left = 0;
     uint32_t right = 0;
+
+    friend bool operator==(const Node&, const Node&) = default;
   };
 
   struct Comparison {
@@ -114,6 +130,8 @@ class Predicate {
     Operator op;
     Operand right;
     bool is_if_present = false;
+
+    friend bool operator==(const Comparison&, const Comparison&) = default;
   };
 
   using Values = std::span<const std::optional<double>>;

@@ -22,10 +22,6 @@ using origin::OriginAnswer;
 // The condition of a request without one. Users can also write it.
 constexpr std::string_view kNotFinite = "nan_count > 0 or inf_count > 0";
 
-bool IsNotFinite(const storage::TensorInfo& tensor) {
-  return tensor.summary.finite_count() < tensor.summary.count;
-}
-
 v1::RunOrigin::Kind KindOf(origin::OriginKind kind) {
   switch (kind) {
     case origin::OriginKind::kOp:
@@ -83,16 +79,16 @@ absl::StatusOr<origin::Condition> ToCondition(
     const v1::FindOriginRequest& request) {
   origin::Condition out;
   out.is_strict = request.strict();
-  if (request.where().empty() || request.where() == kNotFinite) {
-    out.is_not_finite = true;
-    out.holds = IsNotFinite;
-    return out;
-  }
-  MSITD_ASSIGN_OR_RETURN(TensorCondition condition,
-                         TensorCondition::Parse(request.where()));
+  const std::string& where = request.where();
+  MSITD_ASSIGN_OR_RETURN(TensorCondition not_finite,
+                         TensorCondition::Parse(kNotFinite));
+  MSITD_ASSIGN_OR_RETURN(
+      TensorCondition condition,
+      where.empty() ? not_finite : TensorCondition::Parse(where));
+  out.is_not_finite = condition == not_finite;
   out.holds = [condition =
                    std::move(condition)](const storage::TensorInfo& tensor) {
-    return condition.Holds(tensor);
+    return condition.Evaluate(tensor);
   };
   return out;
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/service/tensor_condition.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
+#include "daemon/origin/stated_summary.h"
 #include "protos/status/status.h"
 
 namespace msitd::service {
@@ -39,6 +42,26 @@ Values ValuesOf(const storage::TensorInfo& tensor) {
           number(tensor.tensor_bytes)};
 }
 
+// Returns the values that statistics state. A value that is not stated is NaN
+// rather than absent, because `if present` does not apply to it.
+Values StatedValues(const storage::TensorInfo& tensor) {
+  const origin::StatedValues s = origin::StatedValuesOf(tensor);
+  if (s.is_empty) return ValuesOf(tensor);
+  const auto known = [](const std::optional<double>& value) {
+    return value.value_or(std::numeric_limits<double>::quiet_NaN());
+  };
+  const auto abs_max = s.min.has_value() && s.max.has_value()
+                           ? std::optional<double>(
+                                 std::max(std::fabs(*s.min), std::fabs(*s.max)))
+                           : std::nullopt;
+  double bytes = ElementBytes(tensor.dtype);
+  for (const int64_t dim : tensor.shape) bytes *= static_cast<double>(dim);
+  return {known(s.count),      known(s.nan_count), known(s.infinity_count),
+          known(s.zero_count), known(s.min),       known(s.max),
+          known(abs_max),      known(s.sum),       known(s.mean),
+          known(s.l1_norm),    known(s.l2_norm),   bytes};
+}
+
 }  // namespace
 
 absl::StatusOr<TensorCondition> TensorCondition::Parse(std::string_view text) {
@@ -47,6 +70,13 @@ absl::StatusOr<TensorCondition> TensorCondition::Parse(std::string_view text) {
   MSITD_ASSIGN_OR_RETURN(out.predicate_,
                          predicate::Predicate::Parse(text, kNames));
   return out;
+}
+
+std::optional<bool> TensorCondition::Evaluate(
+    const storage::TensorInfo& tensor) const {
+  if (!predicate_.has_value()) return true;
+  if (tensor.kind != RecordKind::kStatistics) return Holds(tensor);
+  return predicate_->Evaluate(StatedValues(tensor));
 }
 
 bool TensorCondition::Holds(const storage::TensorInfo& tensor) const {

@@ -21,6 +21,14 @@ class TensorCondition {
 
   bool Holds(const storage::TensorInfo& tensor) const;
 
+  // Like Holds, but judges a record of kind statistics by the values that it
+  // states. nullopt if the result depends on a value that is not stated.
+  std::optional<bool> Evaluate(const storage::TensorInfo& tensor) const;
+
+  // Returns whether both conditions were parsed to the same comparisons.
+  friend bool operator==(const TensorCondition&,
+                         const TensorCondition&) = default;
+
  private:
   std::optional<predicate::Predicate> predicate_;
 };

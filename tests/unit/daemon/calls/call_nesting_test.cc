@@ -59,6 +59,37 @@ TEST(CallNestingTest, WeightsDoNotExtendACall) {
   EXPECT_EQ(nesting.first_call(), CallNesting::kNone);
 }
 
+TEST(CallNestingTest, ManyLevelsOfANameAreNotLookedUp) {
+  for (const int levels : {10, 1000}) {
+    std::string inner = "a";
+    for (int i = 0; i < levels; ++i) inner += ".";
+    inner += "b";
+    CallNesting nesting;
+    const int32_t part = nesting.Add(inner, 0, Io::kOutput);
+    const int32_t whole = nesting.Add("a", 0, Io::kOutput);
+    nesting.FindParents();
+    EXPECT_EQ(nesting.calls()[part].parent,
+              levels == 10 ? whole : CallNesting::kNone);
+  }
+}
+
+TEST(CallNestingTest, CanBeStopped) {
+  std::vector<std::string> ops;
+  for (int i = 0; i < 10'000; ++i) ops.push_back("op" + std::to_string(i));
+  CallNesting nesting;
+  nesting.Add("model", 0, Io::kInput);
+  for (const std::string& op : ops) {
+    nesting.Add(op, 0, Io::kInput);
+    nesting.Add(op, 0, Io::kOutput);
+  }
+  nesting.Add("model", 0, Io::kOutput);
+  int count = 0;
+  nesting.FindParents([&count] { return ++count == 2; });
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(nesting.calls()[1].parent, 0);
+  EXPECT_EQ(nesting.calls().back().parent, CallNesting::kNone);
+}
+
 TEST(CallNestingTest, ContradictingNamesAndPositionsFormNoCycle) {
   // Seeded, so that a failure repeats.
   std::mt19937 random(7);

@@ -23,7 +23,10 @@ RecordedProgram::~RecordedProgram() {
   // A daemon computes summaries before it appends.
   for (chunk::Chunk& chunk : chunks.span()) {
     for (chunk::RecordDescriptor& record : chunk.records()) {
-      if (chunk::KindOf(record) != RecordKind::kTensor) continue;
+      if (chunk::KindOf(record) != RecordKind::kTensor &&
+          chunk::KindOf(record) != RecordKind::kNumber) {
+        continue;
+      }
       const Digest digest = compute::DigestPart(
           chunk.PayloadOf(record), static_cast<DType>(record.dtype));
       record.summary = digest.summary;
@@ -43,6 +46,20 @@ RecordedProgram& RecordedProgram::Add(Io io, const std::string& op,
   tensor.bytes.resize(values.size() * sizeof(float));
   std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
   tensor.sequence = sequence_++;
+  return *this;
+}
+
+RecordedProgram& RecordedProgram::AddNumber(Io io, const std::string& op,
+                                            double number,
+                                            const std::string& index) {
+  records_.push_back(testing::MakeValue(kRun, token_, RecordKind::kNumber,
+                                        index, fmt::format("{}", number)));
+  TestTensor& record = records_.back();
+  record.key.rank = rank_;
+  record.key.op = op;
+  record.key.io = io;
+  record.sequence = sequence_++;
+  std::memcpy(record.bytes.data(), &number, sizeof(number));
   return *this;
 }
 

@@ -39,6 +39,9 @@ class RecordedProgram {
                         std::vector<float> output) {
     return In(op, std::move(input)).Out(op, std::move(output));
   }
+  // Adds a number of float64.
+  RecordedProgram& AddNumber(Io io, const std::string& op, double number,
+                             const std::string& index = "0");
   RecordedProgram& AddStatistics(const std::string& op,
                                  const std::string& text);
   RecordedProgram& AddDocument(const std::string& op, const std::string& text,

@@ -13,43 +13,6 @@ namespace {
 
 using ::msitd::testing::FakeStore;
 
-storage::TensorInfo Statistics(const std::string& text) {
-  storage::TensorInfo tensor;
-  tensor.kind = RecordKind::kStatistics;
-  tensor.value = text;
-  return tensor;
-}
-
-TEST(SummaryOfTest, StatisticsWithCountsAreASummary) {
-  const auto summary = SummaryOf(
-      Statistics(R"({"count": 8, "nan_count": 1, "pos_inf_count": 2, )"
-                 R"("neg_inf_count": 0, "max": 3, "mean": 2})"),
-      /*is_not_finite=*/false);
-  ASSERT_TRUE(summary.has_value());
-  EXPECT_EQ(summary->finite_count(), 5u);
-  EXPECT_EQ(summary->max, 3);
-  EXPECT_EQ(summary->sum, 10);
-}
-
-TEST(SummaryOfTest, WithoutCountsOnlyProofCounts) {
-  const auto is_bad = [](const std::string& text) -> std::optional<bool> {
-    const auto summary = SummaryOf(Statistics(text), /*is_not_finite=*/true);
-    if (!summary.has_value()) return std::nullopt;
-    return summary->finite_count() < summary->count;
-  };
-  EXPECT_EQ(is_bad(R"({"mean": "nan"})"), true);
-  EXPECT_EQ(is_bad(R"({"max": "inf"})"), true);
-  EXPECT_EQ(is_bad(R"({"max": 1, "l2_norm": 2})"), false);
-  EXPECT_EQ(is_bad(R"({"max": 1, "min": 0})"), std::nullopt);
-  EXPECT_EQ(is_bad("{}"), std::nullopt);
-  EXPECT_EQ(is_bad("no json"), std::nullopt);
-  EXPECT_EQ(is_bad(R"({"nan_count": -3, "count": 1e300, "l2_norm": 1})"),
-            false);
-  EXPECT_EQ(SummaryOf(Statistics(R"({"max": 1, "l2_norm": 2})"),
-                      /*is_not_finite=*/false),
-            std::nullopt);
-}
-
 // Returns the answer for a call with these elements.
 std::string AnswerFor(const std::string& op, std::vector<float> input,
                       std::vector<float> output,
@@ -96,6 +59,47 @@ TEST(SymptomJudgeTest, MinusInfinityOfAnUnknownKindOfOpIsNotJudged) {
 TEST(SymptomJudgeTest, PlusInfinityIsASymptomOfEveryOp) {
   EXPECT_EQ(AnswerFor("Tensor.masked_fill", {1}, {kInf}),
             "op Tensor.masked_fill");
+}
+
+TEST(SymptomJudgeTest, NumbersAreJudged) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .In("root", {1})
+      .In("Tensor.__mul__", {1})
+      .AddNumber(Io::kInput, "Tensor.__mul__", kNan, "1")
+      .Out("Tensor.__mul__", {kNan})
+      .Out("root", {kNan});
+  EXPECT_EQ(Describe(Search(store)), "code root before Tensor.__mul__");
+}
+
+TEST(SymptomJudgeTest, ANumberIsAResult) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .In("root", {kNan})
+      .AddNumber(Io::kOutput, "root", kNan);
+  EXPECT_EQ(Describe(Search(store)), "input root");
+}
+
+TEST(SymptomJudgeTest, ANumberWithoutEffectIsIgnored) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store)
+      .In("Tensor.clamp", {1})
+      .AddNumber(Io::kInput, "Tensor.clamp", kInf, "max")
+      .Out("Tensor.clamp", {1});
+  EXPECT_EQ(Describe(Search(store)), "none");
+}
+
+TEST(SymptomJudgeTest, StatisticsAreJudged) {
+  FakeStore store;
+  CreateRun(store);
+  RecordedProgram(store).AddStatistics(
+      "root", R"({"max": 1100, "min": 1100, "mean": 1100, "l2_norm": "inf"})");
+  const OriginAnswer answer = Search(store);
+  EXPECT_EQ(Describe(answer), "none");
+  EXPECT_EQ(answer.unknown_count, 0u);
 }
 
 TEST(SymptomJudgeTest, MemoryThatWasNotWrittenIsIgnored) {
