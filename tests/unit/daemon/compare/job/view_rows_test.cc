@@ -259,6 +259,69 @@ TEST_P(ViewRowsTest, ViewsApplyToWholeTensors) {
   EXPECT_EQ(rows[0].target().max(), 8);
 }
 
+// The elements of a sum have a wider type than its shards.
+TEST_P(ViewRowsTest, ViewsApplyToSumsOfShards) {
+  const auto record = [](RunRecorder& run, float factor) {
+    std::vector<float> values(24, 1);
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      for (size_t i = 0; i < 24; ++i) {
+        const bool is_changed = rank == 1 && i >= 12;
+        values[i] = static_cast<float>(i) * (is_changed ? factor : 1);
+      }
+      RecordedTensor shard = Bfloats("op", values);
+      shard.shape = {4, 6};
+      shard.rank = rank;
+      run.Record(shard);
+    }
+  };
+  record(golden_, 1);
+  record(target_, 5);
+  for (v1::Layout* layout :
+       {matching_.add_golden_layouts(), matching_.add_target_layouts()}) {
+    layout->set_op_pattern("op");
+    layout->set_kind(v1::Layout::SUM);
+  }
+  Add(true, "op", "transpose(0,1)");
+  Add(false, "op", "transpose(0,1)");
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[0].golden().max(), 46);
+  EXPECT_EQ(rows[0].target().max(), 138);
+  // A view that only changes the shape reads the sum itself.
+  for (v1::View* view :
+       {matching_.mutable_golden_views(0), matching_.mutable_target_views(0)}) {
+    view->set_view("flatten");
+  }
+  rows = Rows();
+  EXPECT_EQ(rows.at(0).verdict(), v1::FAIL);
+  EXPECT_EQ(rows[0].target().max(), 138);
+}
+
+// A sum of float32 elements is as precise as its bfloat16 shards.
+TEST_P(ViewRowsTest, TheToleranceOfASumIsThatOfItsShards) {
+  const auto record = [](RunRecorder& run, std::vector<float> values) {
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      RecordedTensor shard = Bfloats("op", values);
+      shard.shape = {2, 2};
+      shard.rank = rank;
+      run.Record(shard);
+    }
+  };
+  record(golden_, {1, 2, 3, 4});
+  record(target_, {1.0078125F, 3, 2, 4});
+  for (v1::Layout* layout :
+       {matching_.add_golden_layouts(), matching_.add_target_layouts()}) {
+    layout->set_op_pattern("op");
+    layout->set_kind(v1::Layout::SUM);
+  }
+  Add(false, "op", "transpose(0,1)");
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].target().dtype(), v1::D_TYPE_FLOAT32);
+}
+
 TEST_P(ViewRowsTest, SummariesOfAPermutedTensorProveAFailure) {
   RecordedTensor golden = Shaped("op", {1, 2, 3, 4, 5, 6}, {2, 3});
   RecordedTensor target = Shaped("op", {1, 4, 2, 5, 3, 60}, {3, 2});
