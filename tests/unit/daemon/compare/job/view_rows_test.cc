@@ -231,6 +231,27 @@ TEST_P(FusedTest, AFilterSelectsTheNamesOfViews) {
   EXPECT_EQ(rows[0].verdict(), v1::FAIL);
 }
 
+TEST_P(FusedTest, AFilterSelectsTheNamesOfGoldenViews) {
+  Record(0.5F);
+  // The fused run is the golden one.
+  std::swap(plan_.golden_run, plan_.target_run);
+  Add(true, "*.qkv", "split(-1,2:1:1,1)", "*.k_proj");
+  plan_.selector.op_patterns = {"*.k_proj"};
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].op(), "l.0.k_proj");
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  // The filter does not remove tensors that a view reads.
+  std::swap(plan_.golden_run, plan_.target_run);
+  matching_.clear_golden_views();
+  Add(true, "*.q_proj", "concat(-1,*.k_proj,*.v_proj)", "*.qkv");
+  plan_.selector.op_patterns = {"*.qkv"};
+  rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].op(), "l.0.qkv");
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+}
+
 TEST_P(ViewRowsTest, AViewThatMatchesNothingIsReported) {
   golden_.Record(Floats("op", {1, 2}));
   target_.Record(Floats("op", {1, 2}));
