@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/compare/match/pairing.h"
+#include "daemon/compare/match/seen_tensors.h"
 #include "daemon/compare/shard/fitted_assembly.h"
 #include "protos/base/limits.h"
 #include "protos/base/order_label.h"
@@ -331,6 +332,7 @@ void GroupMatcher::Match(bool with_device, CallPairing calls,
     group.pairs.push_back(
         {nullptr, &group.target[i], why.reason, why.mapped_pair});
   }
+  MarkPartlySeen(group);
 }
 
 }  // namespace msitd::compare

@@ -158,6 +158,37 @@ TEST_P(FusedTest, PartsAreComparedUnderTheirNames) {
             "in run t: compared in l.0.q_proj, l.0.k_proj, l.0.v_proj");
 }
 
+// A part that is compared with nothing is not excused by the other parts.
+TEST_P(FusedTest, APartThatIsNotComparedIsReported) {
+  Record(0);
+  Add(false, "*.qkv", "split(-1,2:1:1,0)", "*.q_proj");
+  Add(false, "*.qkv", "split(-1,2:1:1,1)", "*.k_proj");
+  auto rows = RowsByOp();
+  const v1::ComparisonRow& fused = rows.at("l.0.qkv");
+  EXPECT_EQ(fused.verdict(), v1::SKIPPED);
+  EXPECT_TRUE(fused.not_compared());
+  EXPECT_EQ(fused.reason(),
+            "in run t: not all of it is compared in l.0.q_proj, l.0.k_proj");
+  EXPECT_EQ(comparison_.not_compared_count(), 1);
+  // The third part has no counterpart.
+  Add(false, "*.qkv", "split(-1,2:1:1,2)", "*.x_proj");
+  rows = RowsByOp();
+  EXPECT_EQ(rows.at("l.0.x_proj").verdict(), v1::UNMATCHED);
+  EXPECT_TRUE(rows.at("l.0.qkv").not_compared());
+}
+
+TEST_P(FusedTest, OnlyAPartOfAConcatenatedTensorIsCompared) {
+  Record(0);
+  Add(true, "*.q_proj", "concat(-1,*.k_proj,*.v_proj).slice(-1,0:3)", "*.qkv");
+  Add(false, "*.qkv", "slice(-1,0:3)");
+  const auto rows = RowsByOp();
+  EXPECT_EQ(rows.at("l.0.qkv").verdict(), v1::PASS)
+      << rows.at("l.0.qkv").reason();
+  EXPECT_FALSE(rows.at("l.0.q_proj").not_compared());
+  EXPECT_FALSE(rows.at("l.0.k_proj").not_compared());
+  EXPECT_TRUE(rows.at("l.0.v_proj").not_compared());
+}
+
 TEST_P(FusedTest, TensorsAreConcatenated) {
   Record(0);
   Add(true, "*.q_proj", "concat(-1,*.k_proj,*.v_proj)", "*.qkv");
