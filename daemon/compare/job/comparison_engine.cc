@@ -464,8 +464,9 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     }
     JudgeOrigin(group, plan.basis, judgment);
     const bool is_flipped = JudgeFlipped(pair, plan);
-    // A row that is skipped on request lacks a side.
-    row_.set_not_compared(is_flipped ||
+    // A row that is skipped on request lacks a side. One that is compared only
+    // in part, in views, is marked already.
+    row_.set_not_compared(row_.not_compared() || is_flipped ||
                           (row_.verdict() == v1::SKIPPED &&
                            pair.golden != nullptr && pair.target != nullptr));
     if (row_.verdict() == v1::UNMATCHED) AddToHints(pair);

@@ -223,7 +223,7 @@ void JudgeAlone(const TensorPair& pair, const JudgeContext& context,
   const LogicalTensor& tensor = is_golden ? *pair.golden : *pair.target;
   const std::string_view run =
       is_golden ? context.golden_run : context.target_run;
-  if (tensor.seen_in != nullptr) {
+  if (tensor.seen_in != nullptr && !tensor.is_seen_in_part) {
     Decide(v1::SKIPPED, fmt::format("in run {}: {}", run, *tensor.seen_in),
            row);
     return;
@@ -247,7 +247,16 @@ void JudgeAlone(const TensorPair& pair, const JudgeContext& context,
   if (rule == nullptr && !is_golden && context.matching.renames()) {
     rule = rules.Find(context.matching.GoldenOpOf(key), key.io, key.index);
   }
+  if (tensor.seen_in != nullptr) {
+    reason =
+        fmt::format("in run {}: not all of it is {}", run, *tensor.seen_in);
+    row.set_not_compared(rule == nullptr);
+  }
   if (rule != nullptr) reason += fmt::format("; allowed by \"{}\"", *rule);
+  if (tensor.seen_in != nullptr) {
+    Decide(v1::SKIPPED, std::move(reason), row);
+    return;
+  }
   Decide(rule != nullptr ? v1::SKIPPED : v1::UNMATCHED, std::move(reason), row);
 }
 

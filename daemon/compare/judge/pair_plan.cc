@@ -154,15 +154,15 @@ bool IsProven(const TensorPair& pair, const Verification& verification) {
           verification.predicate->CannotHold(EasedByDrift(*least)));
 }
 
-// Returns the type that limits the precision of a tensor: for values that are
-// computed in a view, the coarsest one of its terms.
+// Returns the type that limits the precision of a tensor. The elements of a
+// view may have a wider type than the tensors that it reads, because they are
+// computed or because these tensors are sums of shards. The coarsest type of
+// these tensors counts.
 DType PrecisionOf(const LogicalTensor& tensor) {
   DType out = tensor.dtype;
-  if (!IsRearranged(tensor) || !tensor.view->plan.is_computed()) {
-    return out;
-  }
-  for (const DType term : tensor.view->plan.term_dtypes) {
-    out = Coarser(out, term);
+  if (!IsRearranged(tensor)) return out;
+  for (const LogicalTensor& leaf : LeavesOf(tensor)) {
+    out = Coarser(out, leaf.dtype);
   }
   return out;
 }

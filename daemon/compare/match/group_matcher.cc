@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/compare/match/pairing.h"
+#include "daemon/compare/match/seen_tensors.h"
 #include "daemon/compare/shard/fitted_assembly.h"
 #include "protos/base/limits.h"
 #include "protos/base/order_label.h"
@@ -259,6 +260,8 @@ RunSide GroupMatcher::GoldenSide() const {
   if (!side.layouts.empty() || !side.meshes.empty()) {
     side.selector.ranks.clear();
   }
+  // Patterns match the names of views, which may read any tensor.
+  if (matching_.golden_views_read_others()) side.selector.op_patterns.clear();
   return side;
 }
 
@@ -284,7 +287,13 @@ RunSide GroupMatcher::TargetSide() const {
   return side;
 }
 
-bool GroupMatcher::IsSelected(const storage::TensorInfo& target) const {
+bool GroupMatcher::IsSelectedGolden(const storage::TensorInfo& golden) const {
+  return selector_.op_patterns.empty() ||
+         !matching_.golden_views_read_others() ||
+         selector_.HasOp(golden.key.op);
+}
+
+bool GroupMatcher::IsSelectedTarget(const storage::TensorInfo& target) const {
   return selector_.op_patterns.empty() || !matching_.renames() ||
          selector_.HasOp(matching_.GoldenOpOf(target.key));
 }
@@ -304,6 +313,7 @@ void GroupMatcher::Match(bool with_device, CallPairing calls,
   }
   group.pairs.reserve(group.golden.size());
   for (size_t i = 0; i < group.golden.size(); ++i) {
+    if (!IsSelectedGolden(group.golden[i])) continue;
     std::optional<size_t> target = partners.TargetOf(i);
     if (!target.has_value()) {
       const Bond& why = partners.WhyGoldenIsLeft(i);
@@ -317,11 +327,12 @@ void GroupMatcher::Match(bool with_device, CallPairing calls,
     }
   }
   for (size_t i = 0; i < group.target.size(); ++i) {
-    if (partners.IsTaken(i) || !IsSelected(group.target[i])) continue;
+    if (partners.IsTaken(i) || !IsSelectedTarget(group.target[i])) continue;
     const Bond& why = partners.WhyTargetIsLeft(i);
     group.pairs.push_back(
         {nullptr, &group.target[i], why.reason, why.mapped_pair});
   }
+  MarkPartlySeen(group);
 }
 
 }  // namespace msitd::compare

@@ -256,8 +256,11 @@ class GroupMatcher {
   std::string NameOf(bool is_target, const TensorKey& key) const;
   // Sorts the tensors of `group` by execution order and pairs them.
   void Match(bool with_device, CallPairing calls, TensorGroup& group) const;
-  // Returns whether the op patterns select a target tensor by its golden name.
-  bool IsSelected(const storage::TensorInfo& target) const;
+  // Return whether the op patterns select a tensor that was loaded regardless
+  // of them: a golden tensor by the name of its view, a target tensor by its
+  // golden name.
+  bool IsSelectedGolden(const storage::TensorInfo& golden) const;
+  bool IsSelectedTarget(const storage::TensorInfo& target) const;
   // Returns LastToken by reading from the run.
   absl::StatusOr<std::optional<int64_t>> FindLastToken(
       bool is_target, int32_t golden_number) const;

@@ -70,6 +70,12 @@ class MatchRules {
     return !rewrites_.empty() || !target_by_golden_.empty() || ignore_case_ ||
            fuzzy_ || is_mapped_ || target_views_.need_whole_group();
   }
+  // Returns whether views of golden tensors read other tensors or have other
+  // names, so that a filter by op applies after them.
+  bool golden_views_read_others() const {
+    return golden_views_.need_whole_group() ||
+           (mapping_ != nullptr && mapping_->has_views());
+  }
   // Returns whether tensors are paired only by their own names, so that a pair
   // does not depend on other tensors.
   bool pairs_by_names_alone() const {

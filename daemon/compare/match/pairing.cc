@@ -20,6 +20,9 @@ namespace {
 constexpr std::string_view kNotMapped = "not in the mapping";
 constexpr std::string_view kCounterpartMissing =
     "what the mapping pairs it with is not there";
+constexpr std::string_view kViewOfOrdered =
+    "its backward calls are paired by order, for which the mapping has to name "
+    "the call of a golden_view";
 constexpr std::string_view kSamePlace =
     "the same place in the order of execution";
 constexpr std::string_view kBackwardOrder =
@@ -108,26 +111,22 @@ class GoldenNames {
         const LogicalTensor& golden = sides.golden[i];
         if (HasAllShards(golden) != is_sound) continue;
         if (calls != nullptr && !IsOfBackwardCall(golden.key.io)) continue;
-        if (golden.mapped_pair.has_value()) {
-          by_pair_.emplace(NameOfPair(PairName(golden.key.op, golden.key),
-                                      *golden.mapped_pair),
-                           i);
-          continue;
-        }
         const TensorKey key =
             calls == nullptr ? golden.key : calls->PlaceOf(golden);
-        by_name_[PairName(key.op, key)].push_back(i);
+        std::string name = PairName(key.op, key);
+        if (golden.mapped_pair.has_value()) {
+          name = NameOfPair(name, *golden.mapped_pair);
+        }
+        by_name_[std::move(name)].push_back(i);
       }
     }
   }
 
-  // Returns the golden tensor of this name that is seen as pair `number` of the
-  // mapping states, or nothing.
-  std::optional<size_t> FindViewed(const std::string& name,
-                                   size_t number) const {
-    const auto found = by_pair_.find(NameOfPair(name, number));
-    return found == by_pair_.end() ? std::nullopt
-                                   : std::optional(found->second);
+  // As Find, for the golden tensors that are seen as pair `number` of the
+  // mapping states.
+  std::optional<size_t> FindViewed(const std::string& name, size_t number,
+                                   const LogicalTensor& target) {
+    return Find(NameOfPair(name, number), target);
   }
 
   // Returns the golden tensor of this name that belongs to a target tensor, or
@@ -146,7 +145,8 @@ class GoldenNames {
       if (Fits(golden, target)) fitting.push_back(golden);
     }
     if (fitting.empty()) return std::nullopt;
-    std::string from = PairName(target.key.op, target.key) + '\0';
+    std::string from = fmt::format("{}{}{}{}", name, '\0',
+                                   PairName(target.key.op, target.key), '\0');
     if (sides_.with_device) from += target.key.device;
     return fitting[std::min(found_[from]++, fitting.size() - 1)];
   }
@@ -164,9 +164,8 @@ class GoldenNames {
 
   const PairingSides& sides_;
   std::unordered_map<std::string, std::vector<size_t>> by_name_;
-  // Golden tensors with the view of a pair, by their name and that pair.
-  std::unordered_map<std::string, size_t> by_pair_;
-  // How often a target tensor of a name was looked up successfully.
+  // How often a target tensor of a name was looked up successfully, by the
+  // golden name and that name.
   std::unordered_map<std::string, size_t> found_;
 };
 
@@ -241,9 +240,14 @@ class MappingPairing final : public Pairing {
         const bool is_ordered = backward_order_ && !line.call.has_value() &&
                                 ordered_names->Has(line.op, target);
         const bool is_viewed = !mapping_.pair(*number).golden_view.empty();
+        if (is_viewed && is_ordered) {
+          partners.LeaveTarget(i, {kViewOfOrdered});
+          continue;
+        }
         const auto golden =
-            is_viewed ? names.FindViewed(
-                            mapping_.GoldenName(*number, target.key), *number)
+            is_viewed
+                ? names.FindViewed(mapping_.GoldenName(*number, target.key),
+                                   *number, target)
             : is_ordered
                 ? ordered_names->Find(mapping_, *number, target)
                 : names.Find(mapping_.GoldenName(*number, target.key), target);

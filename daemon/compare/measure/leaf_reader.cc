@@ -33,6 +33,8 @@ class PartLeaf final : public LeafReader {
 
   absl::Status Check() const { return reader_.CheckParts(); }
 
+  DType dtype() const override { return source_.shards.front().dtype; }
+
   absl::StatusOr<Block> At(uint64_t element) override {
     const uint64_t part = element * width_ / kPartBytes;
     if (part >= source_.shards.front().parts.size()) {
@@ -73,6 +75,8 @@ class StreamLeaf final : public LeafReader {
     begin_ = end_ = 0;
     return absl::OkStatus();
   }
+
+  DType dtype() const override { return stream_->dtype(); }
 
   absl::StatusOr<Block> At(uint64_t element) override {
     if (element >= stream_->element_count()) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/measure/tensor_stream.h"
 #include "daemon/compare/work_observer.h"
+#include "protos/base/dtype.h"
 
 namespace msitd::compare {
 
@@ -31,6 +32,9 @@ class LeafReader {
       const TensorSource& source, WorkObserver& observer);
 
   virtual ~LeafReader() = default;
+
+  // Type of the elements. For a sum, it differs from that of the shards.
+  virtual DType dtype() const = 0;
 
   // Returns the block that has this element. It is valid until the next call.
   //

@@ -129,15 +129,6 @@ bool IsInteger(DType dtype) {
   return !IsFloatingPoint(dtype) && !IsComplex(dtype);
 }
 
-// Floats are added as float32 or float64, integers exactly.
-DType SumDType(DType shard) {
-  if (shard == DType::kComplex32) return DType::kComplex64;
-  if (IsComplex(shard)) return shard;
-  if (shard == DType::kUint64) return DType::kUint64;
-  if (IsInteger(shard)) return DType::kInt64;
-  return shard == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-}
-
 struct Term {
   DType component;
   Piece raw;

@@ -169,6 +169,25 @@ class ViewStream final : public TensorStream {
   uint64_t done_ = 0;
 };
 
+// Verifies that the leaves have the types that the plan states. Elements of
+// another width would be read at wrong positions.
+absl::Status CheckTypes(
+    const TensorSource& source,
+    const std::vector<std::unique_ptr<LeafReader>>& leaves) {
+  const ViewPlan& plan = *source.view;
+  for (size_t i = 0; i < plan.terms.size(); ++i) {
+    for (uint32_t j = 0; j < leaves.size(); ++j) {
+      const DType dtype = leaves[j]->dtype();
+      if (!plan.terms[i].uses(j) || dtype == plan.term_dtypes[i]) continue;
+      return MakeStatus(absl::StatusCode::kInternal,
+                        "{} tensor: tensor {} of its view is {} and not {}",
+                        source.side, j, DTypeName(dtype),
+                        DTypeName(plan.term_dtypes[i]));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorStream>> OpenViewStream(
@@ -179,6 +198,7 @@ absl::StatusOr<std::unique_ptr<TensorStream>> OpenViewStream(
     MSITD_ASSIGN_OR_RETURN(leaves.emplace_back(),
                            LeafReader::Open(leaf, observer));
   }
+  MSITD_RETURN_IF_ERROR(CheckTypes(source, leaves));
   return std::make_unique<ViewStream>(source, std::move(leaves), buffers.piece);
 }
 

@@ -14,7 +14,7 @@ namespace msitd::compare {
 // small pieces, which stay in the cache until they are compared. Other views
 // have large ones, because every piece may need a pass over the tensors: a
 // tensor of n bytes is read at most about n / kViewPieceBytesMax times.
-inline constexpr uint64_t kViewPieceBytes = uint64_t{1} << 20;
+inline constexpr uint64_t kViewPieceBytes = uint64_t{256} << 10;
 inline constexpr uint64_t kViewPieceBytesMax = uint64_t{32} << 20;
 
 // Opens a stream of the elements of a view, in the order of the view.

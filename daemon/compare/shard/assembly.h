@@ -134,6 +134,9 @@ struct LogicalTensor : storage::TensorInfo {
   // Why the tensor needs no counterpart: what is compared in its place. Null if
   // it needs one.
   std::shared_ptr<const std::string> seen_in = {};
+  // Not all of its elements are compared in its place, or this is not known.
+  // Set after pairing, for a tensor without a counterpart.
+  bool is_seen_in_part = false;
 
   // The number that represents its rank in a comparison; see
   // LayoutRules::GroupNumbersOf.

@@ -7,6 +7,13 @@
 
 namespace msitd::compare {
 
+DType SumDType(DType term) {
+  if (term == DType::kComplex32) return DType::kComplex64;
+  if (IsComplex(term) || term == DType::kUint64) return term;
+  if (!IsFloatingPoint(term)) return DType::kInt64;
+  return term == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
+
 std::vector<ShardStretch> StretchesOf(const ShardGrid::Axis& axis,
                                       std::span<const int64_t> lengths) {
   MSITD_CHECK(lengths.size() == axis.count);

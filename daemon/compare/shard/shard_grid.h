@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "protos/base/dtype.h"
+
 namespace msitd::compare {
 
 // A contiguous range of a tensor along one axis of its grid, and its position
@@ -51,6 +53,11 @@ struct ShardGrid {
 
   friend bool operator==(const ShardGrid&, const ShardGrid&) = default;
 };
+
+// Returns the type of the elements of a sum whose terms have type `term`.
+// Floats are added as float32 or float64, integers exactly. A stream of a sum
+// has this type, whereas LogicalTensor::dtype is that of the shards.
+DType SumDType(DType term);
 
 // Returns the stretches that form an axis, in the order of the tensor. The
 // stretches of each shard have ascending positions in the shard. `lengths` has

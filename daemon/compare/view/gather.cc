@@ -190,6 +190,59 @@ void Gather::VisitRuns(uint64_t begin, uint64_t count, Visit visit) const {
   VisitRunsAt(begin, count, 0, visit);
 }
 
+Gather Gather::Sorted() const {
+  Gather out = *this;
+  std::erase_if(out.dims_, [](const Dim& dim) {
+    return dim.stride == 0 && dim.size != 0;
+  });
+  std::stable_sort(
+      out.dims_.begin(), out.dims_.end(),
+      [](const Dim& a, const Dim& b) { return a.stride > b.stride; });
+  out.Merge();
+  return out;
+}
+
+uint64_t Gather::CountBelow() const {
+  uint64_t out = 0;
+  for (const Gather& part : below_->parts) out += part.element_count();
+  return out;
+}
+
+bool Gather::VisitElements(uint64_t runs_max, Visit visit) const {
+  const Gather sorted = Sorted();
+  const uint64_t count = sorted.element_count();
+  if (count == 0) return true;
+  if (below_->is_leaf()) {
+    const size_t dims = sorted.merged_.size();
+    uint64_t blocks = 1;
+    for (size_t i = 0; i + 2 < dims; ++i) blocks *= sorted.merged_[i].size;
+    if (dims > 1 && sorted.merged_.back().stride != 1) {
+      blocks *= sorted.merged_[dims - 2].size;
+    }
+    if (blocks > runs_max) return false;
+    sorted.VisitRuns(0, count, visit);
+    return true;
+  }
+  if (count == CountBelow()) {
+    return std::all_of(below_->parts.begin(), below_->parts.end(),
+                       [&](const Gather& part) {
+                         return part.VisitElements(runs_max, visit);
+                       });
+  }
+  // Bounds the runs that are visited before the limit is checked.
+  constexpr uint64_t kElementsPerCheck = uint64_t{1} << 12;
+  uint64_t visited = 0;
+  for (uint64_t begin = 0; begin < count; begin += kElementsPerCheck) {
+    if (visited > runs_max) return false;
+    sorted.VisitRuns(begin, std::min(kElementsPerCheck, count - begin),
+                     [&](const GatherRun& run) {
+                       ++visited;
+                       visit(run);
+                     });
+  }
+  return true;
+}
+
 void Gather::VisitBlock(const GatherRun& run, Visit visit) const {
   if (below_->is_leaf()) {
     GatherRun out = run;

@@ -70,6 +70,12 @@ class Gather {
   void VisitRuns(uint64_t begin, uint64_t count,
                  absl::FunctionRef<void(const GatherRun&)> visit) const;
 
+  // Calls `visit` with runs that have each source element of the output, in any
+  // order; an element may occur again. Returns false, and may leave out
+  // elements, if there are more than about `runs_max` runs.
+  bool VisitElements(uint64_t runs_max,
+                     absl::FunctionRef<void(const GatherRun&)> visit) const;
+
  private:
   struct Dim {
     uint64_t size = 1;
@@ -85,6 +91,11 @@ class Gather {
   void Merge();
   void VisitRunsAt(uint64_t begin, uint64_t count, uint64_t to,
                    Visit visit) const;
+  // Returns the same elements in the order of their positions on the level
+  // below, without repetitions by strides of 0.
+  Gather Sorted() const;
+  // Number of elements on the level below. That level must not be a source.
+  uint64_t CountBelow() const;
   // Visits `count` runs of `length` elements of the level below.
   void VisitBlock(const GatherRun& run, Visit visit) const;
 

@@ -59,6 +59,13 @@ bool HasSize(const LogicalTensor& leaf) {
   return bytes == leaf.tensor_bytes;
 }
 
+// Returns the type of the elements that reading a leaf results in.
+DType StreamDType(const LogicalTensor& leaf) {
+  return leaf.assembly != nullptr && leaf.assembly->is_sum()
+             ? SumDType(leaf.dtype)
+             : leaf.dtype;
+}
+
 // Finds what prevents a view, and makes its plan otherwise.
 void Plan(std::span<const ViewStep> steps,
           std::span<const LogicalTensor* const> others, TensorView& view) {
@@ -84,7 +91,8 @@ void Plan(std::span<const ViewStep> steps,
       view.problem = "the recorded shape does not match the recorded size";
     }
     if (!view.problem.empty()) return;
-    leaves.push_back({leaf.shape, leaf.dtype});
+    leaves.push_back(
+        {leaf.shape, is_statistics ? leaf.dtype : StreamDType(leaf)});
   }
   auto plan = MakeViewPlan(steps, leaves);
   if (!plan.ok()) {
@@ -105,8 +113,8 @@ void Plan(std::span<const ViewStep> steps,
 // Sets the fields of a tensor that follow from its view.
 void Describe(const TensorView& view, LogicalTensor& out) {
   out.shape = view.plan.shape;
-  out.dtype = view.plan.dtype;
   if (view.plan.is_identity()) return;
+  out.dtype = view.plan.dtype;
   out.is_rearranged = true;
   out.hash = ContentHash();
   out.has_sample = false;

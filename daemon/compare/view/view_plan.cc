@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "protos/base/check.h"
@@ -24,10 +26,39 @@ std::string ShapeText(const Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }
 
+// Returns the number of elements of a shape whose empty dimensions count as 1,
+// or nothing if it is beyond 64 bits.
+std::optional<uint64_t> CheckedCount(const Shape& shape) {
+  uint64_t out = 1;
+  for (const int64_t dim : shape) {
+    if (__builtin_mul_overflow(out, std::max<uint64_t>(dim, 1), &out)) {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
+// Returns the maximum number of elements of a view; see kViewGrowthMax.
+uint64_t ElementsMax(std::span<const ViewLeaf> leaves) {
+  uint64_t total = 0;
+  for (const ViewLeaf& leaf : leaves) {
+    total += std::min(CheckedCount(leaf.shape).value_or(kViewElementsMax),
+                      kViewElementsMax);
+  }
+  return std::clamp(total * kViewGrowthMax, kViewElementsMin, kViewElementsMax);
+}
+
+// Returns a shape without dimensions of length 1.
+Shape Squeezed(Shape shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
 // Applies the steps of a view one after the other.
 class Planner {
  public:
-  explicit Planner(std::span<const ViewLeaf> leaves) : leaves_(leaves) {
+  explicit Planner(std::span<const ViewLeaf> leaves)
+      : leaves_(leaves), elements_max_(ElementsMax(leaves)) {
     plan_.terms = {Gather::OfLeaf(0, leaves.front().shape)};
     plan_.term_dtypes = {leaves.front().dtype};
     plan_.shape = leaves.front().shape;
@@ -40,6 +71,11 @@ class Planner {
     std::vector<int64_t> shape = plan_.terms.front().shape();
     if (shape.size() > kDimsMax) {
       return Unfit(fmt::format("more than {} dimensions", kDimsMax));
+    }
+    const std::optional<uint64_t> count = CheckedCount(shape);
+    if (!count.has_value() || *count > elements_max_) {
+      return Unfit(fmt::format("{} has more than {} elements", ShapeText(shape),
+                               elements_max_));
     }
     plan_.shape = std::move(shape);
     return absl::OkStatus();
@@ -350,10 +386,13 @@ class Planner {
       if (i == 1 && plan_.is_computed()) {
         return Unfit("a second step has no zero point");
       }
-      if (IsComplex(leaf.dtype)) return Unfit("a scale is complex");
+      if (IsComplex(leaf.dtype)) {
+        return Unfit(i == 1 ? "a zero point is complex" : "a scale is complex");
+      }
       is_double = is_double || leaf.dtype == DType::kFloat64;
       Gather term = Gather::OfLeaf(next_leaf_++, leaf.shape);
-      MSITD_RETURN_IF_ERROR(RepeatBlocks(step, leaf.shape, term));
+      MSITD_RETURN_IF_ERROR(RepeatBlocks(step, i == 1 ? "zero point" : "scale",
+                                         leaf.shape, term));
       if (i == 1) plan_.zero_term = plan_.terms.size();
       plan_.terms.push_back(std::move(term));
       plan_.term_dtypes.push_back(leaf.dtype);
@@ -363,61 +402,75 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Returns the lengths of the blocks that share a scale, one for each
-  // dimension.
-  absl::StatusOr<Shape> BlocksOf(const ViewStep& step,
+  // Returns the lengths of the blocks that share a scale or a zero point, one
+  // for each dimension. A block is not longer than the dimension. `name` says
+  // which of the two `scale` is.
+  absl::StatusOr<Shape> BlocksOf(const ViewStep& step, std::string_view name,
                                  const Shape& scale) const {
     const Shape& shape = plan_.shape;
+    if (step.numbers.size() > shape.size()) {
+      return Unfit(fmt::format("it has {} dimensions", shape.size()));
+    }
+    if (std::any_of(step.numbers.begin(), step.numbers.end(),
+                    [](int64_t block) { return block < 0; })) {
+      return Unfit("lengths of blocks must not be negative");
+    }
+    if (ElementCount(scale) == 1) return shape;
     if (step.numbers.empty()) {
-      if (ElementCount(scale) == 1) return shape;
       if (scale.size() != shape.size()) {
         return Unfit(
-            fmt::format("a scale of shape {} needs the lengths of the blocks",
-                        ShapeText(scale)));
+            fmt::format("a {} of shape {} needs the lengths of the "
+                        "blocks",
+                        name, ShapeText(scale)));
       }
       Shape out;
       for (size_t i = 0; i < shape.size(); ++i) {
         if (scale[i] == 0 || shape[i] % scale[i] != 0) {
-          return Unfit(fmt::format("a scale of shape {} does not divide it",
+          return Unfit(fmt::format("a {} of shape {} does not divide it", name,
                                    ShapeText(scale)));
         }
         out.push_back(shape[i] / scale[i]);
       }
       return out;
     }
-    if (step.numbers.size() > shape.size()) {
-      return Unfit(fmt::format("it has {} dimensions", shape.size()));
-    }
     // The last dimensions have the given lengths; 0 is the whole dimension.
     Shape out(shape.size(), 1);
     const size_t first = shape.size() - step.numbers.size();
     for (size_t i = 0; i < step.numbers.size(); ++i) {
+      const int64_t whole = shape[first + i];
       const int64_t block = step.numbers[i];
-      if (block < 0) return Unfit("lengths of blocks must not be negative");
-      out[first + i] = block == 0 ? shape[first + i] : block;
+      out[first + i] = block == 0 ? whole : std::min(block, whole);
     }
     return out;
   }
 
   // Gives each element of the tensor the element of its block.
-  absl::Status RepeatBlocks(const ViewStep& step, const Shape& scale,
-                            Gather& term) const {
-    MSITD_ASSIGN_OR_RETURN(const Shape blocks, BlocksOf(step, scale));
+  absl::Status RepeatBlocks(const ViewStep& step, std::string_view name,
+                            const Shape& scale, Gather& term) const {
     if (ElementCount(plan_.shape) == 0) return Unfit("it has no elements");
-    Shape grid;
+    MSITD_ASSIGN_OR_RETURN(const Shape blocks, BlocksOf(step, name, scale));
+    Shape counts;
+    Shape split;
     Shape padded;
     for (size_t i = 0; i < blocks.size(); ++i) {
       const int64_t count = (plan_.shape[i] - 1) / blocks[i] + 1;
-      if (__builtin_mul_overflow(count, blocks[i], &padded.emplace_back())) {
-        return Unfit("a block is too long");
-      }
-      grid.insert(grid.end(), {count, 1});
+      padded.push_back(count * blocks[i]);
+      counts.push_back(count);
+      split.insert(split.end(), {count, 1});
     }
-    if (ElementCount(grid) != ElementCount(scale)) {
-      return Unfit(fmt::format("a scale of shape {} has not {} blocks",
-                               ShapeText(scale), ElementCount(grid)));
+    if (!CheckedCount(padded).has_value()) return Unfit("it is too large");
+    // A scale of the same number of elements in another shape, such as a
+    // transposed one, would multiply the wrong elements. A flat scale lists the
+    // blocks in row-major order.
+    const Shape flat = {static_cast<int64_t>(ElementCount(counts))};
+    const Shape squeezed = Squeezed(scale);
+    if (squeezed != Squeezed(counts) && squeezed != flat) {
+      return Unfit(
+          fmt::format("a {} of shape {} does not have the shape {} of "
+                      "the blocks",
+                      name, ShapeText(scale), ShapeText(counts)));
     }
-    term.Reshape(grid);
+    term.Reshape(split);
     for (size_t i = 0; i < blocks.size(); ++i) {
       term.Repeat(2 * i + 1, blocks[i]);
     }
@@ -429,6 +482,7 @@ class Planner {
   }
 
   const std::span<const ViewLeaf> leaves_;
+  const uint64_t elements_max_;
   const ViewStep* step_ = nullptr;
   uint32_t next_leaf_ = 1;
   ViewPlan plan_;

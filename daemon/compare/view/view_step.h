@@ -20,6 +20,13 @@ inline constexpr size_t kViewLeavesMax = 16;
 // Maximum number that a view may contain.
 inline constexpr int64_t kViewNumberMax = int64_t{1} << 40;
 
+// Maximum number of elements of a view: those of the tensors that it reads,
+// times this factor, or kViewElementsMin if that is more. Rows can be repeated,
+// so that a short text could otherwise stand for any number of elements.
+inline constexpr uint64_t kViewGrowthMax = 16;
+inline constexpr uint64_t kViewElementsMin = uint64_t{1} << 20;
+inline constexpr uint64_t kViewElementsMax = uint64_t{1} << 50;
+
 // Another tensor that a view reads. Absent parts are those of the tensor to
 // which the view applies.
 struct LeafName {

@@ -158,6 +158,37 @@ TEST_P(FusedTest, PartsAreComparedUnderTheirNames) {
             "in run t: compared in l.0.q_proj, l.0.k_proj, l.0.v_proj");
 }
 
+// A part that is compared with nothing is not excused by the other parts.
+TEST_P(FusedTest, APartThatIsNotComparedIsReported) {
+  Record(0);
+  Add(false, "*.qkv", "split(-1,2:1:1,0)", "*.q_proj");
+  Add(false, "*.qkv", "split(-1,2:1:1,1)", "*.k_proj");
+  auto rows = RowsByOp();
+  const v1::ComparisonRow& fused = rows.at("l.0.qkv");
+  EXPECT_EQ(fused.verdict(), v1::SKIPPED);
+  EXPECT_TRUE(fused.not_compared());
+  EXPECT_EQ(fused.reason(),
+            "in run t: not all of it is compared in l.0.q_proj, l.0.k_proj");
+  EXPECT_EQ(comparison_.not_compared_count(), 1);
+  // The third part has no counterpart.
+  Add(false, "*.qkv", "split(-1,2:1:1,2)", "*.x_proj");
+  rows = RowsByOp();
+  EXPECT_EQ(rows.at("l.0.x_proj").verdict(), v1::UNMATCHED);
+  EXPECT_TRUE(rows.at("l.0.qkv").not_compared());
+}
+
+TEST_P(FusedTest, OnlyAPartOfAConcatenatedTensorIsCompared) {
+  Record(0);
+  Add(true, "*.q_proj", "concat(-1,*.k_proj,*.v_proj).slice(-1,0:3)", "*.qkv");
+  Add(false, "*.qkv", "slice(-1,0:3)");
+  const auto rows = RowsByOp();
+  EXPECT_EQ(rows.at("l.0.qkv").verdict(), v1::PASS)
+      << rows.at("l.0.qkv").reason();
+  EXPECT_FALSE(rows.at("l.0.q_proj").not_compared());
+  EXPECT_FALSE(rows.at("l.0.k_proj").not_compared());
+  EXPECT_TRUE(rows.at("l.0.v_proj").not_compared());
+}
+
 TEST_P(FusedTest, TensorsAreConcatenated) {
   Record(0);
   Add(true, "*.q_proj", "concat(-1,*.k_proj,*.v_proj)", "*.qkv");
@@ -231,6 +262,27 @@ TEST_P(FusedTest, AFilterSelectsTheNamesOfViews) {
   EXPECT_EQ(rows[0].verdict(), v1::FAIL);
 }
 
+TEST_P(FusedTest, AFilterSelectsTheNamesOfGoldenViews) {
+  Record(0.5F);
+  // The fused run is the golden one.
+  std::swap(plan_.golden_run, plan_.target_run);
+  Add(true, "*.qkv", "split(-1,2:1:1,1)", "*.k_proj");
+  plan_.selector.op_patterns = {"*.k_proj"};
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].op(), "l.0.k_proj");
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  // The filter does not remove tensors that a view reads.
+  std::swap(plan_.golden_run, plan_.target_run);
+  matching_.clear_golden_views();
+  Add(true, "*.q_proj", "concat(-1,*.k_proj,*.v_proj)", "*.qkv");
+  plan_.selector.op_patterns = {"*.qkv"};
+  rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].op(), "l.0.qkv");
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+}
+
 TEST_P(ViewRowsTest, AViewThatMatchesNothingIsReported) {
   golden_.Record(Floats("op", {1, 2}));
   target_.Record(Floats("op", {1, 2}));
@@ -257,6 +309,69 @@ TEST_P(ViewRowsTest, ViewsApplyToWholeTensors) {
   EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
   EXPECT_EQ(rows[0].target().layout(), "concat(0)");
   EXPECT_EQ(rows[0].target().max(), 8);
+}
+
+// The elements of a sum have a wider type than its shards.
+TEST_P(ViewRowsTest, ViewsApplyToSumsOfShards) {
+  const auto record = [](RunRecorder& run, float factor) {
+    std::vector<float> values(24, 1);
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      for (size_t i = 0; i < 24; ++i) {
+        const bool is_changed = rank == 1 && i >= 12;
+        values[i] = static_cast<float>(i) * (is_changed ? factor : 1);
+      }
+      RecordedTensor shard = Bfloats("op", values);
+      shard.shape = {4, 6};
+      shard.rank = rank;
+      run.Record(shard);
+    }
+  };
+  record(golden_, 1);
+  record(target_, 5);
+  for (v1::Layout* layout :
+       {matching_.add_golden_layouts(), matching_.add_target_layouts()}) {
+    layout->set_op_pattern("op");
+    layout->set_kind(v1::Layout::SUM);
+  }
+  Add(true, "op", "transpose(0,1)");
+  Add(false, "op", "transpose(0,1)");
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[0].golden().max(), 46);
+  EXPECT_EQ(rows[0].target().max(), 138);
+  // A view that only changes the shape reads the sum itself.
+  for (v1::View* view :
+       {matching_.mutable_golden_views(0), matching_.mutable_target_views(0)}) {
+    view->set_view("flatten");
+  }
+  rows = Rows();
+  EXPECT_EQ(rows.at(0).verdict(), v1::FAIL);
+  EXPECT_EQ(rows[0].target().max(), 138);
+}
+
+// A sum of float32 elements is as precise as its bfloat16 shards.
+TEST_P(ViewRowsTest, TheToleranceOfASumIsThatOfItsShards) {
+  const auto record = [](RunRecorder& run, std::vector<float> values) {
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      RecordedTensor shard = Bfloats("op", values);
+      shard.shape = {2, 2};
+      shard.rank = rank;
+      run.Record(shard);
+    }
+  };
+  record(golden_, {1, 2, 3, 4});
+  record(target_, {1.0078125F, 3, 2, 4});
+  for (v1::Layout* layout :
+       {matching_.add_golden_layouts(), matching_.add_target_layouts()}) {
+    layout->set_op_pattern("op");
+    layout->set_kind(v1::Layout::SUM);
+  }
+  Add(false, "op", "transpose(0,1)");
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].target().dtype(), v1::D_TYPE_FLOAT32);
 }
 
 TEST_P(ViewRowsTest, SummariesOfAPermutedTensorProveAFailure) {

@@ -198,6 +198,42 @@ TEST_F(PairingTest, ALineWithoutACallHasBackwardCallsInTheirOrder) {
   EXPECT_THAT(Paired(), ElementsAre("0=0: line 2", "1=1: line 1"));
 }
 
+// Returns a golden tensor as ApplyMappingViews copies it for the first pair of
+// the mapping.
+LogicalTensor ForFirstPair(LogicalTensor tensor) {
+  tensor.mapped_pair = 0;
+  return tensor;
+}
+
+TEST_F(PairingTest, ViewedGoldenTensorsArePairedByDevice) {
+  Map({"t", std::nullopt, Io::kOutput, "0"},
+      {"g", std::nullopt, Io::kOutput, "0"});
+  mapped_.back().golden_view = "flatten";
+  golden_ = {ForFirstPair(At("g", 0, "x")), ForFirstPair(At("g", 0, "y"))};
+  target_ = {At("t", 0, "y"), At("t", 0, "x"), At("t", 0, "z")};
+  EXPECT_THAT(Paired(/*with_device=*/true),
+              ElementsAre("0=1: line 1", "1=0: line 1"));
+  EXPECT_THAT(left_, ElementsAre("target 2: what the mapping pairs it with is "
+                                 "not there"));
+  target_ = {At("t"), At("t")};
+  EXPECT_THAT(Paired(), ElementsAre("0=0: line 1", "1=1: line 1"));
+}
+
+TEST_F(PairingTest, AViewOfBackwardCallsByOrderNeedsACall) {
+  Map({"cell", std::nullopt, Io::kGradInput, "0"},
+      {"module", std::nullopt, Io::kGradInput, "0"});
+  mapped_.back().golden_view = "flatten";
+  golden_ = {Gradient(Io::kGradInput, 1, "module"),
+             Gradient(Io::kGradInput, 0, "module"),
+             ForFirstPair(Gradient(Io::kGradInput, 0, "module"))};
+  target_ = {Gradient(Io::kGradInput, 0, "cell"),
+             Gradient(Io::kGradInput, 5, "cell")};
+  backward_order_ = true;
+  EXPECT_THAT(Paired(), IsEmpty());
+  ASSERT_FALSE(left_.empty());
+  EXPECT_THAT(left_.back(), ::testing::HasSubstr("paired by order"));
+}
+
 TEST(MatchRulesTest, LooseNameHasNoWrappers) {
   EXPECT_EQ(MatchRules::LooseName("root.base_model.model.layers.0.q_proj"),
             "layers.0.q_proj");

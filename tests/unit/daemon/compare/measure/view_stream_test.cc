@@ -224,6 +224,26 @@ TEST_F(ViewStreamTest, ShardsAreJoinedBeforeTheyAreViewed) {
   EXPECT_TRUE(*bytes == Picked(whole, Transposed(1500, 1500)));
 }
 
+TEST_F(ViewStreamTest, SumsOfShardsHaveTheTypeOfSums) {
+  RecordedTensor first = Bfloats("sum", {1, 2, 3, 4, 5, 6});
+  RecordedTensor second = Bfloats("sum", {10, 20, 30, 40, 50, 60});
+  first.shape = second.shape = {2, 3};
+  second.rank = 1;
+  recorder_.Record(first);
+  recorder_.Record(second);
+  const auto source_of = [&](DType dtype) {
+    return ViewOf(
+        "transpose(0,1)",
+        {SourceOf({first, second}, {.term_count = 2, .is_sum = true})},
+        {{{2, 3}, dtype}});
+  };
+  const auto bytes = Drain(source_of(SumDType(DType::kBfloat16)));
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(*bytes, BytesOf<float>({11, 44, 22, 55, 33, 66}));
+  // A plan for the type of the shards would use wrong positions.
+  EXPECT_TRUE(absl::IsInternal(Drain(source_of(DType::kBfloat16)).status()));
+}
+
 TEST_F(ViewStreamTest, TermsAreAddedAsFloats) {
   RecordedTensor a = Bfloats("a", {1, 2, 3, 4});
   RecordedTensor b = Floats("b", {10, 20, 30, 40});

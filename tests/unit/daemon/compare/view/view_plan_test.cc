@@ -228,6 +228,48 @@ TEST(ViewPlanTest, ScalesAreThoseOfTheBlocks) {
               ElementsAre(0, 1, 0, 1, 2, 3));
 }
 
+TEST(ViewPlanTest, AnUnboundedNumberOfElementsIsRefused) {
+  const std::string eight = "rows(:,:,:,:,:,:,:,:)";
+  std::string text = eight;
+  EXPECT_THAT(PlanOf(text + "." + eight, {1, 1024}).shape,
+              ElementsAre(64, 1024));
+  for (int i = 1; i < 18; ++i) text += "." + eight;
+  // The number of elements of all steps together is 0 modulo 2^64.
+  EXPECT_THAT(Problem(text + ".slice(0,0:1)", {1, 1024}),
+              HasSubstr("[4096,1024] has more than 1048576 elements"));
+  EXPECT_THAT(Problem(text, {3, 0}), HasSubstr("more than 1048576"));
+  EXPECT_EQ(PlanOf("rows(:,:,:,:,:,:,:,:,:,:,:,:,:,:,:,:)", {1 << 20}).shape,
+            (Shape{1 << 24}));
+  EXPECT_THAT(Problem("rows(:,:,:,:,:,:,:,:,:,:,:,:,:,:,:,:,:)", {1 << 20}),
+              HasSubstr("more than 16777216 elements"));
+  EXPECT_THAT(Problem("reshape(0,1099511627776,1099511627776)", {0}),
+              HasSubstr("more than 1048576"));
+}
+
+TEST(ViewPlanTest, BlocksMayBeLongerThanTheDimension) {
+  EXPECT_THAT(ScalesOf("dequantize(s,2:1099511627776:1099511627776)", {3, 1, 2},
+                       {2, 1, 1}),
+              ElementsAre(0, 0, 0, 0, 1, 1));
+  EXPECT_THAT(ScalesOf("dequantize(s,128:128)", {2, 2}, {1, 1}),
+              ElementsAre(0, 0, 0, 0));
+}
+
+TEST(ViewPlanTest, AZeroPointMayBeAScalar) {
+  const auto plan = [](const Shape& zero) {
+    return PlanOfLeaves("dequantize(s,z,1:2)",
+                        std::vector<ViewLeaf>{{{2, 4}, DType::kInt8},
+                                              {{2, 2}, DType::kFloat32},
+                                              {zero, DType::kInt8}});
+  };
+  const auto scalar = plan({1});
+  ASSERT_TRUE(scalar.ok()) << scalar.status();
+  const NaiveArray numbers = Numbered({1});
+  EXPECT_THAT(Read(scalar->terms[2], {nullptr, nullptr, &numbers}, 0, 8),
+              ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(std::string(Message(plan({3}).status())),
+              HasSubstr("a zero point of shape [3]"));
+}
+
 TEST(ViewPlanTest, ScalesThatDoNotFitHaveAReason) {
   const auto problem = [](std::string_view text, const Shape& scale) {
     return std::string(Message(
@@ -237,7 +279,15 @@ TEST(ViewPlanTest, ScalesThatDoNotFitHaveAReason) {
   };
   EXPECT_THAT(problem("dequantize(s)", {4}), HasSubstr("needs the lengths"));
   EXPECT_THAT(problem("dequantize(s)", {3, 6}), HasSubstr("does not divide"));
-  EXPECT_THAT(problem("dequantize(s,2:2)", {2, 2}), HasSubstr("not 6 blocks"));
+  EXPECT_THAT(
+      problem("dequantize(s,2:2)", {2, 2}),
+      HasSubstr("a scale of shape [2,2] does not have the shape [2,3] of the "
+                "blocks"));
+  EXPECT_THAT(
+      problem("dequantize(s,2:2)", {3, 2}),
+      HasSubstr("a scale of shape [3,2] does not have the shape [2,3]"));
+  EXPECT_EQ(problem("dequantize(s,2:2)", {2, 1, 3}), "");
+  EXPECT_EQ(problem("dequantize(s,2:2)", {6}), "");
   EXPECT_THAT(problem("dequantize(s,1:2:2)", {2}), HasSubstr("2 dimensions"));
   EXPECT_THAT(problem("slice(0,0:0).dequantize(s)", {1}),
               HasSubstr("no elements"));
