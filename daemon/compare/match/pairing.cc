@@ -20,6 +20,9 @@ namespace {
 constexpr std::string_view kNotMapped = "not in the mapping";
 constexpr std::string_view kCounterpartMissing =
     "what the mapping pairs it with is not there";
+constexpr std::string_view kViewedInOrder =
+    "backward calls are paired by their order; a line with golden_view needs "
+    "the call number";
 constexpr std::string_view kSamePlace =
     "the same place in the order of execution";
 constexpr std::string_view kBackwardOrder =
@@ -109,9 +112,9 @@ class GoldenNames {
         if (HasAllShards(golden) != is_sound) continue;
         if (calls != nullptr && !IsOfBackwardCall(golden.key.io)) continue;
         if (golden.mapped_pair.has_value()) {
-          by_pair_.emplace(NameOfPair(PairName(golden.key.op, golden.key),
-                                      *golden.mapped_pair),
-                           i);
+          by_name_[NameOfPair(PairName(golden.key.op, golden.key),
+                              *golden.mapped_pair)]
+              .push_back(i);
           continue;
         }
         const TensorKey key =
@@ -121,13 +124,11 @@ class GoldenNames {
     }
   }
 
-  // Returns the golden tensor of this name that is seen as pair `number` of the
-  // mapping states, or nothing.
-  std::optional<size_t> FindViewed(const std::string& name,
-                                   size_t number) const {
-    const auto found = by_pair_.find(NameOfPair(name, number));
-    return found == by_pair_.end() ? std::nullopt
-                                   : std::optional(found->second);
+  // Like Find, among the golden tensors that are seen as pair `number` of the
+  // mapping states.
+  std::optional<size_t> FindViewed(const std::string& name, size_t number,
+                                   const LogicalTensor& target) {
+    return Find(NameOfPair(name, number), target);
   }
 
   // Returns the golden tensor of this name that belongs to a target tensor, or
@@ -146,14 +147,17 @@ class GoldenNames {
       if (Fits(golden, target)) fitting.push_back(golden);
     }
     if (fitting.empty()) return std::nullopt;
-    std::string from = PairName(target.key.op, target.key) + '\0';
+    // Several pairs of the mapping can have the same target.
+    std::string from = name + '\0' + PairName(target.key.op, target.key) + '\0';
     if (sides_.with_device) from += target.key.device;
     return fitting[std::min(found_[from]++, fitting.size() - 1)];
   }
 
  private:
+  // The number is first, so that no name of a tensor is equal: ops are not
+  // empty.
   static std::string NameOfPair(const std::string& name, size_t number) {
-    return fmt::format("{}{}{}", name, '\0', number);
+    return fmt::format("{}{}{}{}", '\0', number, '\0', name);
   }
 
   bool Fits(size_t golden, const LogicalTensor& target) const {
@@ -163,9 +167,8 @@ class GoldenNames {
   }
 
   const PairingSides& sides_;
+  // By PairName, or by NameOfPair for golden tensors with the view of a pair.
   std::unordered_map<std::string, std::vector<size_t>> by_name_;
-  // Golden tensors with the view of a pair, by their name and that pair.
-  std::unordered_map<std::string, size_t> by_pair_;
   // How often a target tensor of a name was looked up successfully.
   std::unordered_map<std::string, size_t> found_;
 };
@@ -241,9 +244,14 @@ class MappingPairing final : public Pairing {
         const bool is_ordered = backward_order_ && !line.call.has_value() &&
                                 ordered_names->Has(line.op, target);
         const bool is_viewed = !mapping_.pair(*number).golden_view.empty();
+        if (is_viewed && is_ordered) {
+          partners.LeaveTarget(i, {kViewedInOrder});
+          continue;
+        }
         const auto golden =
-            is_viewed ? names.FindViewed(
-                            mapping_.GoldenName(*number, target.key), *number)
+            is_viewed
+                ? names.FindViewed(mapping_.GoldenName(*number, target.key),
+                                   *number, target)
             : is_ordered
                 ? ordered_names->Find(mapping_, *number, target)
                 : names.Find(mapping_.GoldenName(*number, target.key), target);

@@ -12,6 +12,7 @@
 namespace msitd::compare {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -196,6 +197,57 @@ TEST_F(PairingTest, ALineWithoutACallHasBackwardCallsInTheirOrder) {
              Gradient(Io::kGradInput, 5, "cell")};
   backward_order_ = true;
   EXPECT_THAT(Paired(), ElementsAre("0=0: line 2", "1=1: line 1"));
+}
+
+// Golden tensors that are seen as a line of the mapping states.
+TEST_F(PairingTest, ViewsOfAMappingKeepTheDevice) {
+  const MappedTensor output = {"q", {}, Io::kOutput, "0"};
+  const MappedTensor fused = {"qkv", {}, Io::kOutput, "0"};
+  Map(output, fused);
+  mapped_.back().golden_view = "flatten";
+  golden_ = {At("qkv", 0, "x"), At("qkv", 0, "y"), At("qkv", 0, "x"),
+             At("qkv", 0, "y")};
+  golden_[2].mapped_pair = golden_[3].mapped_pair = 0;
+  target_ = {At("q", 0, "y"), At("q", 0, "x")};
+  for (LogicalTensor& target : target_) target.mapped_pair = 0;
+  EXPECT_THAT(Paired(/*with_device=*/true),
+              ElementsAre("2=1: line 1", "3=0: line 1"));
+  EXPECT_THAT(Paired(/*with_device=*/false),
+              ElementsAre("2=0: line 1", "3=1: line 1"));
+  target_ = {At("q", 0, "z")};
+  target_[0].mapped_pair = 0;
+  EXPECT_THAT(Paired(/*with_device=*/true), IsEmpty());
+}
+
+// Two lines see the same target, whose golden tensors are on two devices.
+TEST_F(PairingTest, EveryLineOfATargetBeginsWithTheFirstDevice) {
+  Map({"qkv", {}, Io::kOutput, "0"}, {"q", {}, Io::kOutput, "0"});
+  mapped_.back().target_view = "flatten";
+  Map({"qkv", {}, Io::kOutput, "0"}, {"k", {}, Io::kOutput, "0"});
+  mapped_.back().target_view = "flatten";
+  golden_ = {At("q", 0, "x"), At("q", 0, "y"), At("k", 0, "x"),
+             At("k", 0, "y")};
+  target_ = {At("qkv"), At("qkv")};
+  target_[0].mapped_pair = 0;
+  target_[1].mapped_pair = 1;
+  EXPECT_THAT(Paired(), ElementsAre("0=0: line 1", "2=1: line 2"));
+}
+
+TEST_F(PairingTest, GoldenViewsNeedACallIfBackwardCallsAreInTheirOrder) {
+  Map({"cell", {}, Io::kGradInput, "0"}, {"module", {}, Io::kGradInput, "0"});
+  mapped_.back().golden_view = "flatten";
+  golden_ = {Gradient(Io::kGradInput, 1, "module"),
+             Gradient(Io::kGradInput, 0, "module"),
+             Gradient(Io::kGradInput, 1, "module")};
+  golden_[2].mapped_pair = 0;
+  target_ = {Gradient(Io::kGradInput, 1, "cell"),
+             Gradient(Io::kGradInput, 2, "cell")};
+  for (LogicalTensor& target : target_) target.mapped_pair = 0;
+  backward_order_ = true;
+  EXPECT_THAT(Paired(), IsEmpty());
+  EXPECT_THAT(left_, Contains("target 0: backward calls are paired by their "
+                              "order; a line with golden_view needs the call "
+                              "number"));
 }
 
 TEST(MatchRulesTest, LooseNameHasNoWrappers) {
