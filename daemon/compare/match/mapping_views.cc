@@ -24,7 +24,7 @@ class Side {
   size_t recorded_count() const { return recorded_count_; }
 
   // Returns a copy of a tensor for a pair. `text` is its view, or empty. `op`
-  // is the op under which the copy is compared.
+  // is the op of the other run that the copy is compared with.
   LogicalTensor Copy(size_t position, size_t number, const std::string& text,
                      const std::string& op) {
     LogicalTensor out =
@@ -101,8 +101,8 @@ bool ApplyMappingViews(const TensorMapping& mapping, size_t tensors_max,
         if (!golden_copies.emplace(number, position).second) continue;
         if (golden.size() == tensors_max) return false;
         golden.push_back(
-            goldens.Copy(position, number, pair.golden_view, pair.golden.op));
-        goldens.seen_in().Add(position, pair.golden.op);
+            goldens.Copy(position, number, pair.golden_view, pair.target.op));
+        goldens.seen_in().Add(position, pair.target.op);
       }
     }
   }
