@@ -209,6 +209,30 @@ TEST_P(ViewRowsTest, AViewThatDoesNotFitIsSkippedWithAReason) {
             "has no dimension 2");
 }
 
+TEST_P(FusedTest, AViewThatDoesNotFitIsAReasonWithoutACounterpart) {
+  Record(0);
+  Add(false, "*.qkv", "split(-1,2:1:2,0)", "*.other");
+  const auto rows = RowsByOp();
+  EXPECT_EQ(rows.at("l.0.other").verdict(), v1::UNMATCHED);
+  EXPECT_THAT(rows.at("l.0.other").reason(),
+              HasSubstr("only in run t; target view split(-1,2:1:2,0): "
+                        "split(-1,2:1:2,0) does not fit [2,4]"));
+}
+
+// A layout has the name and the dimensions of the recorded tensor.
+TEST_P(ViewRowsTest, AViewHasNoHintForALayout) {
+  golden_.Record(Shaped("op", {1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}));
+  for (const int rank : {0, 1}) {
+    RecordedTensor piece = Shaped("fused", {1, 3, 2, 4}, {2, 2});
+    piece.rank = rank;
+    target_.Record(piece);
+  }
+  Add(false, "fused", "transpose(0,1)", "op");
+  for (const v1::ComparisonRow& row : Rows()) {
+    EXPECT_EQ(row.layout_hint(), "");
+  }
+}
+
 // Two empty selections would be equal.
 TEST_P(ViewRowsTest, AViewOfNoElementsIsSkipped) {
   golden_.Record(Floats("op", {1, 2}));
