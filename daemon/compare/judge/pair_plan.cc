@@ -12,6 +12,7 @@
 #include "daemon/compare/judge/closing_value.h"
 #include "daemon/compare/judge/drift_bounds.h"
 #include "daemon/compare/judge/equal_masks.h"
+#include "daemon/compare/judge/precision.h"
 #include "daemon/compare/judge/summary_bounds.h"
 #include "daemon/compare/shard/sample_places.h"
 #include "daemon/compare/view/tensor_view.h"
@@ -152,19 +153,6 @@ bool IsProven(const TensorPair& pair, const Verification& verification) {
   return least.has_value() &&
          (!verification.is_default ||
           verification.predicate->CannotHold(EasedByDrift(*least)));
-}
-
-// Returns the type that limits the precision of a tensor: for values that are
-// computed in a view, the coarsest one of its terms.
-DType PrecisionOf(const LogicalTensor& tensor) {
-  DType out = tensor.dtype;
-  if (!IsRearranged(tensor) || !tensor.view->plan.is_computed()) {
-    return out;
-  }
-  for (const DType term : tensor.view->plan.term_dtypes) {
-    out = Coarser(out, term);
-  }
-  return out;
 }
 
 }  // namespace
