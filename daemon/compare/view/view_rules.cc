@@ -103,8 +103,10 @@ absl::StatusOr<ViewRules> ViewRules::Create(
 std::string ViewRules::Text(size_t number) const {
   const Rule& rule = rules_[number];
   std::string out = rule.op_pattern;
-  if (rule.io != Io::kUnspecified) {
-    out += fmt::format("@{}", IoName(rule.io));
+  if (rule.io != Io::kUnspecified || rule.index.has_value()) {
+    // Flags cannot give an index for all sides, but the API can.
+    out += rule.io == Io::kUnspecified ? "@*"
+                                       : fmt::format("@{}", IoName(rule.io));
     if (rule.index.has_value()) out += fmt::format("/{}", *rule.index);
   }
   out += fmt::format("={}", rule.text);

@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class ViewRowsTest : public testing::EitherStoreTest {
@@ -197,6 +198,21 @@ TEST_P(ViewRowsTest, TermsAreAdded) {
   EXPECT_THAT(rows[1].reason(), HasSubstr("compared in norm"));
 }
 
+// The type of a computed view is not a type of the run.
+TEST_P(ViewRowsTest, ASumHasThePrecisionOfItsTerms) {
+  golden_.Record(Bfloats("norm", {3, 5, 1, 2}));
+  target_.Record(Bfloats("norm", {1, 2, 1, 1}));
+  RecordedTensor residual = Bfloats("norm", {2, 9, 0, 1});
+  residual.index = "1";
+  target_.Record(residual);
+  Add(false, "norm", "sum(@output/1)").set_index("0");
+  const auto rows = Rows();
+  EXPECT_EQ(rows.at(0).verdict(), v1::FAIL);
+  EXPECT_EQ(rows[0].target().dtype(), v1::DTYPE_FLOAT32);
+  ASSERT_EQ(comparison_.makers_size(), 1);
+  EXPECT_THAT(comparison_.makers(0).note(), Not(HasSubstr("from here on")));
+}
+
 TEST_P(ViewRowsTest, AViewThatDoesNotFitIsSkippedWithAReason) {
   golden_.Record(Shaped("op", {1, 2, 3, 4}, {2, 2}));
   target_.Record(Shaped("op", {1, 2, 3, 4}, {2, 2}));
@@ -263,6 +279,26 @@ TEST_P(ViewRowsTest, AViewThatMatchesNothingIsReported) {
   Rows();
   EXPECT_THAT(comparison_.idle_rules(),
               ElementsAre("--golden-view 'no@output=flatten'"));
+  matching_.mutable_golden_views(0)->clear_io();
+  matching_.mutable_golden_views(0)->set_index("3");
+  Rows();
+  EXPECT_THAT(comparison_.idle_rules(),
+              ElementsAre("--golden-view 'no@*/3=flatten'"));
+}
+
+// All views with another name apply up to the first one that replaces the
+// tensor.
+TEST_P(ViewRowsTest, LaterViewsOfAReplacedTensorDoNotApply) {
+  golden_.Record(Floats("op", {1, 2}));
+  target_.Record(Floats("op", {1, 2}));
+  Add(false, "op", "slice(0,0:1)", "first");
+  Add(false, "op", "flatten");
+  Add(false, "op", "slice(0,0:1)", "second");
+  const auto rows = RowsByOp();
+  EXPECT_THAT(rows, SizeIs(2));
+  EXPECT_TRUE(rows.contains("first"));
+  EXPECT_THAT(comparison_.idle_rules(),
+              ElementsAre("--target-view 'op=slice(0,0:1) as second'"));
 }
 
 TEST_P(ViewRowsTest, ViewsApplyToWholeTensors) {
