@@ -8,9 +8,9 @@ namespace msitd::compare {
 
 DType PrecisionOf(const LogicalTensor& tensor) {
   DType out = tensor.dtype;
-  if (!IsRearranged(tensor) || !tensor.view->plan.is_computed()) return out;
-  for (const DType term : tensor.view->plan.term_dtypes) {
-    out = Coarser(out, term);
+  if (!IsRearranged(tensor)) return out;
+  for (const LogicalTensor& leaf : LeavesOf(tensor)) {
+    out = Coarser(out, leaf.dtype);
   }
   return out;
 }

@@ -6,10 +6,11 @@
 
 namespace msitd::compare {
 
-// Returns the type that limits the precision of a tensor. This is its own type,
-// unless a view computes its values: a sum of float16 tensors is a float32
-// tensor, but its terms were rounded to float16. The result is then the
-// coarsest type of the tensors that the view reads.
+// Returns the type that limits the precision of a tensor. The elements of a
+// view may have a wider type than the tensors that it reads, because they are
+// computed or because these tensors are sums of shards: a sum of float16
+// tensors is a float32 tensor. The result is then the coarsest type of these
+// tensors.
 DType PrecisionOf(const LogicalTensor& tensor);
 
 }  // namespace msitd::compare
