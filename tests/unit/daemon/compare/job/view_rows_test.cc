@@ -208,7 +208,7 @@ TEST_P(ViewRowsTest, ASumHasThePrecisionOfItsTerms) {
   Add(false, "norm", "sum(@output/1)").set_index("0");
   const auto rows = Rows();
   EXPECT_EQ(rows.at(0).verdict(), v1::FAIL);
-  EXPECT_EQ(rows[0].target().dtype(), v1::DTYPE_FLOAT32);
+  EXPECT_EQ(rows[0].target().dtype(), v1::D_TYPE_FLOAT32);
   ASSERT_EQ(comparison_.makers_size(), 1);
   EXPECT_THAT(comparison_.makers(0).note(), Not(HasSubstr("from here on")));
 }
