@@ -61,7 +61,8 @@ bool HasSize(const LogicalTensor& leaf) {
 
 // Finds what prevents a view, and makes its plan otherwise.
 void Plan(std::span<const ViewStep> steps,
-          std::span<const LogicalTensor* const> others, TensorView& view) {
+          std::span<const LogicalTensor* const> others, PlanCache& plans,
+          TensorView& view) {
   const std::vector<LeafName> names = LeafNamesOf(steps);
   view.leaves.reserve(1 + names.size());
   const LogicalTensor& first = view.leaves.front();
@@ -86,7 +87,7 @@ void Plan(std::span<const ViewStep> steps,
     if (!view.problem.empty()) return;
     leaves.push_back({leaf.shape, leaf.dtype});
   }
-  auto plan = MakeViewPlan(steps, leaves);
+  auto plan = plans.Get(view.text, steps, leaves);
   if (!plan.ok()) {
     view.problem = std::string(Message(plan.status()));
     return;
@@ -130,13 +131,14 @@ void Describe(const TensorView& view, LogicalTensor& out) {
 }  // namespace
 
 LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
-                     std::span<const LogicalTensor* const> others) {
+                     std::span<const LogicalTensor* const> others,
+                     PlanCache& plans) {
   LogicalTensor out = tensor;
   auto view = std::make_shared<TensorView>();
   view->text = std::move(request.text);
   view->rule = request.rule;
   view->leaves.push_back(tensor);
-  Plan(request.steps, others, *view);
+  Plan(request.steps, others, plans, *view);
   if (view->problem.empty()) Describe(*view, out);
   out.view = std::move(view);
   return out;

@@ -183,7 +183,8 @@ class ViewRules::Application {
                                          : nullptr);
       if (found.has_value() && *found != position) seen_in_.Add(*found, op);
     }
-    LogicalTensor out = Viewed(tensor, {rule.text, rule.steps, number}, others);
+    LogicalTensor out =
+        Viewed(tensor, {rule.text, rule.steps, number}, others, plans_);
     out.key.op = op;
     return out;
   }
@@ -193,6 +194,7 @@ class ViewRules::Application {
   const size_t recorded_count_;
   std::optional<LeafTable> leaves_;
   std::unordered_map<std::string, std::vector<size_t>> numbers_;
+  PlanCache plans_;
   SeenIn seen_in_;
 };
 
