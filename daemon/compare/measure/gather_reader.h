@@ -14,8 +14,32 @@
 namespace msitd::compare {
 
 // Number of runs that are copied in one pass over the sources. Bounds the
-// memory of a GatherReader, together with twice as many that one step may add.
+// memory of GatherRuns, together with twice as many that one step may add.
 inline constexpr size_t kGatherRunsMax = size_t{1} << 16;
+
+// The runs of one pass, as memory of GatherReader. Readers that are used in
+// turns can share it. It has up to 17 MiB.
+class GatherRuns {
+ private:
+  friend class GatherReader;
+
+  // A run that is being copied.
+  struct Cursor {
+    GatherRun run;
+    uint64_t row = 0;      // Rows that are copied completely.
+    uint64_t skipped = 0;  // Elements of the next row that are copied.
+
+    bool is_done() const { return row == run.count; }
+    // The next element of the source.
+    uint64_t position() const { return run.from + row * run.stride + skipped; }
+  };
+  // Vectors grow to the next power of two.
+  static_assert(4 * kGatherRunsMax * (sizeof(Cursor) + sizeof(uint32_t)) <=
+                size_t{17} << 20);
+
+  std::vector<Cursor> cursors_;
+  std::vector<uint32_t> active_;  // Numbers of cursors that a block may have.
+};
 
 // Reads elements of a Gather.
 //
@@ -34,8 +58,12 @@ class GatherReader {
   // an element in bytes.
   GatherReader(const Gather& gather,
                std::span<const std::unique_ptr<LeafReader>> leaves,
-               size_t width)
-      : gather_(gather), leaves_(leaves), width_(width) {}
+               size_t width, GatherRuns& runs)
+      : gather_(gather),
+        leaves_(leaves),
+        width_(width),
+        cursors_(runs.cursors_),
+        active_(runs.active_) {}
 
   // Copies the elements `begin`, `begin + step` and so on to `out`, which has
   // room for `count` elements. Errors: those of LeafReader::At.
@@ -43,16 +71,7 @@ class GatherReader {
                     std::span<std::byte> out);
 
  private:
-  // A run that is being copied.
-  struct Cursor {
-    GatherRun run;
-    uint64_t row = 0;      // Rows that are copied completely.
-    uint64_t skipped = 0;  // Elements of the next row that are copied.
-
-    bool is_done() const { return row == run.count; }
-    // The next element of the source.
-    uint64_t position() const { return run.from + row * run.stride + skipped; }
-  };
+  using Cursor = GatherRuns::Cursor;
 
   // Copies all runs that are listed in cursors_.
   absl::Status CopyAll(std::span<std::byte> out);
@@ -73,8 +92,8 @@ class GatherReader {
   const Gather& gather_;
   const std::span<const std::unique_ptr<LeafReader>> leaves_;
   const size_t width_;
-  std::vector<Cursor> cursors_;
-  std::vector<uint32_t> active_;
+  std::vector<Cursor>& cursors_;
+  std::vector<uint32_t>& active_;
 };
 
 }  // namespace msitd::compare
