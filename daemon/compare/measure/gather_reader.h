@@ -10,12 +10,13 @@
 #include "absl/status/status.h"
 #include "daemon/compare/measure/leaf_reader.h"
 #include "daemon/compare/view/gather.h"
+#include "daemon/compare/view/read_cost.h"
 
 namespace msitd::compare {
 
 // Number of runs that are copied in one pass over the sources. Bounds the
 // memory of GatherRuns, together with twice as many that one step may add.
-inline constexpr size_t kGatherRunsMax = size_t{1} << 16;
+inline constexpr size_t kGatherRunsMax = kPassRunsMax;
 
 // The runs of one pass, as memory of GatherReader. Readers that are used in
 // turns can share it. It has up to 17 MiB.
@@ -49,7 +50,8 @@ class GatherRuns {
 // for each row. The runs of a call are therefore sorted by their position in
 // the tensor and copied in one ascending pass, so that a call reads each block
 // at most once for every kGatherRunsMax runs. The larger the calls, the fewer
-// passes; ViewStream chooses their size.
+// passes, unless the runs are short; see daemon/compare/view/read_cost.h.
+// ViewStream chooses the size of the calls.
 //
 // Thread-compatible. Borrows its arguments.
 class GatherReader {

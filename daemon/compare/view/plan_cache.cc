@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "daemon/compare/view/read_cost.h"
 #include "protos/base/dtype.h"
 #include "protos/status/status.h"
 
@@ -11,9 +12,10 @@ namespace msitd::compare {
 
 absl::StatusOr<ViewPlan> PlanCache::Get(const std::string& text,
                                         std::span<const ViewStep> steps,
-                                        std::span<const ViewLeaf> leaves) {
+                                        std::span<const ViewLeaf> leaves,
+                                        bool is_read) {
   // Leaves consist of numbers and names, so that the text can be last.
-  std::string key;
+  std::string key = is_read ? "read " : "";
   for (const ViewLeaf& leaf : leaves) {
     key += fmt::format("{}[{}]", DTypeName(leaf.dtype),
                        fmt::join(leaf.shape, ","));
@@ -31,8 +33,12 @@ absl::StatusOr<ViewPlan> PlanCache::Get(const std::string& text,
                       texts_max_);
   }
   texts_size_ += text.size();
-  return plans_.emplace(std::move(key), MakeViewPlan(steps, leaves))
-      .first->second;
+  auto plan = MakeViewPlan(steps, leaves);
+  if (plan.ok() && is_read) {
+    const absl::Status cost = CheckReadCost(*plan, leaves);
+    if (!cost.ok()) plan = cost;
+  }
+  return plans_.emplace(std::move(key), std::move(plan)).first->second;
 }
 
 }  // namespace msitd::compare

@@ -25,13 +25,15 @@ inline constexpr size_t kPlanTextsMax = size_t{1} << 20;
 // Thread-compatible.
 class PlanCache {
  public:
-  // Returns what MakeViewPlan returns. `text` is the text of `steps`.
+  // Returns what MakeViewPlan returns. `text` is the text of `steps`. If
+  // `is_read`, the elements will be read, and the cost of that is checked.
   //
-  // Errors: those of MakeViewPlan; FAILED_PRECONDITION if the plans of
-  // different shapes and types would exceed `texts_max` (kPlanTextsMax).
+  // Errors: those of MakeViewPlan and CheckReadCost; FAILED_PRECONDITION if the
+  // plans of different shapes and types would exceed `texts_max`
+  // (kPlanTextsMax).
   absl::StatusOr<ViewPlan> Get(const std::string& text,
                                std::span<const ViewStep> steps,
-                               std::span<const ViewLeaf> leaves);
+                               std::span<const ViewLeaf> leaves, bool is_read);
 
   explicit PlanCache(size_t texts_max = kPlanTextsMax)
       : texts_max_(texts_max) {}

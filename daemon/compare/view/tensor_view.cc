@@ -87,7 +87,11 @@ void Plan(std::span<const ViewStep> steps,
     if (!view.problem.empty()) return;
     leaves.push_back({leaf.shape, leaf.dtype});
   }
-  auto plan = plans.Get(view.text, steps, leaves);
+  const bool is_read =
+      !is_statistics &&
+      std::all_of(view.leaves.begin(), view.leaves.end(),
+                  [](const LogicalTensor& leaf) { return leaf.has_bytes; });
+  auto plan = plans.Get(view.text, steps, leaves, is_read);
   if (!plan.ok()) {
     view.problem = std::string(Message(plan.status()));
     return;

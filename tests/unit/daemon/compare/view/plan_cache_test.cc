@@ -22,7 +22,7 @@ absl::StatusOr<ViewPlan> Get(PlanCache& plans, const std::string& text,
   const auto steps = ParseView(text);
   EXPECT_TRUE(steps.ok()) << steps.status();
   const std::vector<ViewLeaf> leaves = {{std::move(shape), dtype}};
-  return plans.Get(text, *steps, leaves);
+  return plans.Get(text, *steps, leaves, /*is_read=*/true);
 }
 
 TEST(PlanCacheTest, EqualShapesAndTypesHaveOnePlan) {
