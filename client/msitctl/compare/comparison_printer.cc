@@ -128,7 +128,11 @@ void TellIdleRules(const v1::Comparison& comparison) {
     const bool is_regex = rule.starts_with("--rewrite");
     has_pattern = has_pattern || !(is_mapping || is_regex);
     fmt::print(stderr, "msitctl: note: {} matched no {}\n",
-               ask::Printable(rule), is_mapping || is_view ? "tensors" : "op");
+               ask::Printable(rule),
+               is_view      ? "tensors, or only tensors that an earlier view "
+                              "replaces"
+               : is_mapping ? "tensors"
+                            : "op");
   }
   if (!has_pattern) return;
   fmt::print(stderr,

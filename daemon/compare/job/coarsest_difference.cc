@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/judge/basis.h"
+#include "daemon/compare/judge/precision.h"
 #include "protos/base/selector.h"
 
 namespace msitd::compare {
@@ -88,7 +89,7 @@ DType CoarsestDifference(const std::vector<TensorPair>& pairs) {
         pair.golden->key.io != Io::kOutput) {
       continue;
     }
-    differences.Add(pair.golden->dtype, pair.target->dtype,
+    differences.Add(PrecisionOf(*pair.golden), PrecisionOf(*pair.target),
                     !pair.golden->is_rearranged &&
                         !pair.target->is_rearranged &&
                         pair.golden->hash == pair.target->hash);

@@ -494,17 +494,18 @@ void AddRemarks(const TensorPair& pair, v1::ComparisonRow& row) {
 }
 
 void AddViews(const TensorPair& pair, v1::ComparisonRow& row) {
+  const bool is_pair = pair.golden != nullptr && pair.target != nullptr;
   std::string reason = row.reason();
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
-    // The reason for a view that does not fit has its text.
-    if (tensor == nullptr || tensor->view == nullptr ||
-        !ViewProblem(*tensor).empty()) {
-      continue;
-    }
+    if (tensor == nullptr || tensor->view == nullptr) continue;
+    const std::string& problem = ViewProblem(*tensor);
+    // The reason of a pair whose view does not fit has its text.
+    if (is_pair && !problem.empty()) continue;
     if (!reason.empty()) reason += "; ";
     reason +=
         fmt::format("{} view {}", tensor == pair.golden ? "golden" : "target",
                     tensor->view->text);
+    if (!problem.empty()) reason += ": " + problem;
   }
   row.set_reason(std::move(reason));
 }

@@ -12,6 +12,7 @@
 #include "daemon/compare/judge/closing_value.h"
 #include "daemon/compare/judge/drift_bounds.h"
 #include "daemon/compare/judge/equal_masks.h"
+#include "daemon/compare/judge/precision.h"
 #include "daemon/compare/judge/summary_bounds.h"
 #include "daemon/compare/shard/sample_places.h"
 #include "daemon/compare/view/tensor_view.h"
@@ -152,19 +153,6 @@ bool IsProven(const TensorPair& pair, const Verification& verification) {
   return least.has_value() &&
          (!verification.is_default ||
           verification.predicate->CannotHold(EasedByDrift(*least)));
-}
-
-// Returns the type that limits the precision of a tensor. The elements of a
-// view may have a wider type than the tensors that it reads, because they are
-// computed or because these tensors are sums of shards. The coarsest type of
-// these tensors counts.
-DType PrecisionOf(const LogicalTensor& tensor) {
-  DType out = tensor.dtype;
-  if (!IsRearranged(tensor)) return out;
-  for (const LogicalTensor& leaf : LeavesOf(tensor)) {
-    out = Coarser(out, leaf.dtype);
-  }
-  return out;
 }
 
 }  // namespace

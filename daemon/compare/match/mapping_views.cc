@@ -24,7 +24,7 @@ class Side {
   size_t recorded_count() const { return recorded_count_; }
 
   // Returns a copy of a tensor for a pair. `text` is its view, or empty. `op`
-  // is the op under which the copy is compared.
+  // is the op of the other run that the copy is compared with.
   LogicalTensor Copy(size_t position, size_t number, const std::string& text,
                      const std::string& op) {
     LogicalTensor out =
@@ -39,24 +39,36 @@ class Side {
  private:
   LogicalTensor SeenAs(size_t position, const std::string& text,
                        const std::string& op) {
-    // The text was checked when the mapping was loaded.
-    const auto steps = ParseView(text);
-    MSITD_CHECK(steps.ok());
+    const std::vector<ViewStep>& steps = StepsOf(text);
     const LogicalTensor& tensor = leaves_.Recorded(position);
     std::vector<const LogicalTensor*> others;
-    for (LeafName leaf : LeafNamesOf(*steps)) {
+    for (LeafName leaf : LeafNamesOf(steps)) {
       // Without a pattern, stars stand for themselves.
       const std::vector<std::string_view> stars(leaf.op.size(), "*");
       const std::optional<size_t> found = leaves_.Find(tensor.key, leaf, stars);
       others.push_back(found.has_value() ? &leaves_.Recorded(*found) : nullptr);
       if (found.has_value() && *found != position) seen_in_.Add(*found, op);
     }
-    return Viewed(tensor, {text, *steps}, others);
+    return Viewed(tensor, {text, steps}, others, plans_);
+  }
+
+  // Lines have few different views, which are parsed once.
+  const std::vector<ViewStep>& StepsOf(const std::string& text) {
+    const auto [found, is_new] = steps_.try_emplace(text);
+    if (is_new) {
+      auto steps = ParseView(text);
+      // The text was checked when the mapping was loaded.
+      MSITD_CHECK(steps.ok());
+      found->second = *std::move(steps);
+    }
+    return found->second;
   }
 
   std::vector<LogicalTensor>& tensors_;
   const size_t recorded_count_;
   const LeafTable leaves_;
+  std::unordered_map<std::string, std::vector<ViewStep>> steps_;  // By text.
+  PlanCache plans_;
   SeenIn seen_in_;
 };
 
@@ -101,8 +113,8 @@ bool ApplyMappingViews(const TensorMapping& mapping, size_t tensors_max,
         if (!golden_copies.emplace(number, position).second) continue;
         if (golden.size() == tensors_max) return false;
         golden.push_back(
-            goldens.Copy(position, number, pair.golden_view, pair.golden.op));
-        goldens.seen_in().Add(position, pair.golden.op);
+            goldens.Copy(position, number, pair.golden_view, pair.target.op));
+        goldens.seen_in().Add(position, pair.target.op);
       }
     }
   }

@@ -20,9 +20,9 @@ namespace {
 constexpr std::string_view kNotMapped = "not in the mapping";
 constexpr std::string_view kCounterpartMissing =
     "what the mapping pairs it with is not there";
-constexpr std::string_view kViewOfOrdered =
-    "its backward calls are paired by order, for which the mapping has to name "
-    "the call of a golden_view";
+constexpr std::string_view kViewedInOrder =
+    "backward calls are paired by their order; a line with golden_view needs "
+    "the call number";
 constexpr std::string_view kSamePlace =
     "the same place in the order of execution";
 constexpr std::string_view kBackwardOrder =
@@ -122,7 +122,7 @@ class GoldenNames {
     }
   }
 
-  // As Find, for the golden tensors that are seen as pair `number` of the
+  // Like Find, among the golden tensors that are seen as pair `number` of the
   // mapping states.
   std::optional<size_t> FindViewed(const std::string& name, size_t number,
                                    const LogicalTensor& target) {
@@ -145,15 +145,17 @@ class GoldenNames {
       if (Fits(golden, target)) fitting.push_back(golden);
     }
     if (fitting.empty()) return std::nullopt;
-    std::string from = fmt::format("{}{}{}{}", name, '\0',
-                                   PairName(target.key.op, target.key), '\0');
+    // Several pairs of the mapping can have the same target.
+    std::string from = name + '\0' + PairName(target.key.op, target.key) + '\0';
     if (sides_.with_device) from += target.key.device;
     return fitting[std::min(found_[from]++, fitting.size() - 1)];
   }
 
  private:
+  // The number is first, so that no name of a tensor is equal: ops are not
+  // empty.
   static std::string NameOfPair(const std::string& name, size_t number) {
-    return fmt::format("{}{}{}", name, '\0', number);
+    return fmt::format("{}{}{}{}", '\0', number, '\0', name);
   }
 
   bool Fits(size_t golden, const LogicalTensor& target) const {
@@ -163,9 +165,9 @@ class GoldenNames {
   }
 
   const PairingSides& sides_;
+  // By PairName, or by NameOfPair for golden tensors with the view of a pair.
   std::unordered_map<std::string, std::vector<size_t>> by_name_;
-  // How often a target tensor of a name was looked up successfully, by the
-  // golden name and that name.
+  // How often a target tensor of a name was looked up successfully.
   std::unordered_map<std::string, size_t> found_;
 };
 
@@ -241,7 +243,7 @@ class MappingPairing final : public Pairing {
                                 ordered_names->Has(line.op, target);
         const bool is_viewed = !mapping_.pair(*number).golden_view.empty();
         if (is_viewed && is_ordered) {
-          partners.LeaveTarget(i, {kViewOfOrdered});
+          partners.LeaveTarget(i, {kViewedInOrder});
           continue;
         }
         const auto golden =

@@ -74,6 +74,15 @@ absl::StatusOr<std::span<const std::byte>> ReadAhead(
 absl::StatusOr<PairMeasurement> PairReader::Measure(
     const TensorSource& target, const TensorSource& golden,
     const compute::ElementRequest& request, WorkObserver& observer) {
+  auto out = MeasureStreams(target, golden, request, observer);
+  target_buffers_.ReleasePiece();
+  golden_buffers_.ReleasePiece();
+  return out;
+}
+
+absl::StatusOr<PairMeasurement> PairReader::MeasureStreams(
+    const TensorSource& target, const TensorSource& golden,
+    const compute::ElementRequest& request, WorkObserver& observer) {
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<TensorStream> targets,
                          TensorStream::Open(target, observer, target_buffers_));
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<TensorStream> goldens,

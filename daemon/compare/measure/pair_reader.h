@@ -15,7 +15,8 @@
 namespace msitd::compare {
 
 // Computes the metrics of pairs from their bytes, part by part. Memory does not
-// depend on the size of the tensors.
+// depend on the size of the tensors, and that of views is released after each
+// pair.
 //
 // Thread-compatible.
 class PairReader {
@@ -39,6 +40,10 @@ class PairReader {
       WorkObserver& observer);
 
  private:
+  absl::StatusOr<PairMeasurement> MeasureStreams(
+      const TensorSource& target, const TensorSource& golden,
+      const compute::ElementRequest& request, WorkObserver& observer);
+
   StreamBuffers target_buffers_;
   StreamBuffers golden_buffers_;
 };

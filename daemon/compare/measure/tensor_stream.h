@@ -60,8 +60,16 @@ struct TensorSource {
 };
 
 // Memory of one side, which is reused for each tensor. It has at most three
-// times kPartBytes and the windows.
+// times kPartBytes and the windows. A view has larger pieces
+// (kViewPieceBytesMax, twice for a computed view), and its leaves and the list
+// of the elements to copy have memory of their own. All of that is released
+// after the view was read: see ReleasePiece.
 struct StreamBuffers {
+  // Releases the piece of a view. No stream may use it.
+  void ReleasePiece() {
+    if (piece.size() > 2 * kPartBytes) piece = AlignedBuffer();
+  }
+
   AlignedBuffer part;
   AlignedBuffer piece;
   AlignedBuffer windows;

@@ -86,7 +86,7 @@ class ViewStream final : public TensorStream {
     uint64_t width = ElementBytes(dtype());
     for (size_t i = 0; i < plan_.terms.size(); ++i) {
       const uint64_t term_width = ElementBytes(plan_.term_dtypes[i]);
-      readers_.emplace_back(plan_.terms[i], leaves_, term_width);
+      readers_.emplace_back(plan_.terms[i], leaves_, term_width, runs_);
       width = std::max(width, term_width);
     }
     piece_elements_ = std::min(PieceBytes(source) / width, element_count());
@@ -162,6 +162,7 @@ class ViewStream final : public TensorStream {
   const uint64_t step_;
   const std::vector<std::unique_ptr<LeafReader>> leaves_;
   const std::vector<size_t> order_;    // See OrderOf.
+  GatherRuns runs_;                    // Of the reader that is used.
   std::vector<GatherReader> readers_;  // One for each term.
   uint64_t piece_elements_ = 0;
   std::span<std::byte> piece_;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/compare/judge/precision.h"
 #include "daemon/compare/origin/call_tree.h"
 #include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
@@ -36,7 +37,7 @@ bool IsEqual(const TensorPair& pair) {
 Carried OwnType(const TensorPair& pair, int32_t position) {
   Carried out;
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
-    if (tensor != nullptr) out.Take({tensor->dtype, position});
+    if (tensor != nullptr) out.Take({PrecisionOf(*tensor), position});
   }
   return out;
 }
@@ -65,10 +66,10 @@ DigitsOfGroup DigitsOf(const std::vector<TensorPair>& pairs) {
 }
 
 bool IsNarrowInOneRun(const TensorPair& pair) {
-  return pair.golden != nullptr && pair.target != nullptr &&
-         RoundedDigits(pair.golden->dtype) > 0 &&
-         RoundedDigits(pair.target->dtype) > 0 &&
-         RoundedDigits(pair.golden->dtype) != RoundedDigits(pair.target->dtype);
+  if (pair.golden == nullptr || pair.target == nullptr) return false;
+  const int golden = RoundedDigits(PrecisionOf(*pair.golden));
+  const int target = RoundedDigits(PrecisionOf(*pair.target));
+  return golden > 0 && target > 0 && golden != target;
 }
 
 class BasisFinder {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "daemon/compare/judge/precision.h"
 #include "daemon/compare/origin/row_error.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
@@ -22,8 +23,8 @@ v1::DType TypeOf(const LogicalTensor& tensor) {
 }
 
 bool HasTypesOf(const TensorPair& a, const TensorPair& b) {
-  return a.golden->dtype == b.golden->dtype &&
-         a.target->dtype == b.target->dtype;
+  return PrecisionOf(*a.golden) == PrecisionOf(*b.golden) &&
+         PrecisionOf(*a.target) == PrecisionOf(*b.target);
 }
 
 // Adds a note with the names that only one run has, such as
@@ -553,11 +554,13 @@ std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
   const TensorPair& pair = (*pairs_)[event];
   const CallTree::Call& call = tree_->calls()[of.call];
   const int32_t source = sources_[event].event;
-  if (pair.golden->dtype != pair.target->dtype &&
+  const DType golden_type = PrecisionOf(*pair.golden);
+  const DType target_type = PrecisionOf(*pair.target);
+  if (golden_type != target_type &&
       (source == kNone || !HasTypesOf(pair, (*pairs_)[source]))) {
     notes.push_back(fmt::format("{} against {} from here on",
-                                DTypeName(pair.target->dtype),
-                                DTypeName(pair.golden->dtype)));
+                                DTypeName(target_type),
+                                DTypeName(golden_type)));
   }
   for (int32_t i = call.first; of.role == Role::kInput && i <= call.last; ++i) {
     const TensorPair& other = (*pairs_)[i];

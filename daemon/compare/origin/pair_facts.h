@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "daemon/compare/judge/basis.h"
+#include "daemon/compare/judge/precision.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "protos/base/dtype.h"
 
@@ -51,7 +52,8 @@ inline std::optional<PairHashes> HashesOf(const TensorPair& pair) {
 // Returns the coarsest of both types of a pair and the type that it was
 // computed in.
 inline DType CoarsestOf(const TensorPair& pair, DType computed_in) {
-  return Coarser(Coarser(pair.golden->dtype, pair.target->dtype), computed_in);
+  return Coarser(Coarser(PrecisionOf(*pair.golden), PrecisionOf(*pair.target)),
+                 computed_in);
 }
 
 // Returns the unit roundoff of a type; 0 if it does not round.

@@ -55,9 +55,10 @@ bool MustAgree(Io io) { return io == Io::kWeight || io == Io::kState; }
 
 bool IsSum(const LogicalTensor& copies, const LogicalTensor& other) {
   const Summary& summary = other.summary;
-  if (copies.assembly == nullptr || copies.assembly->difference.empty() ||
-      !other.knows_summary || summary.finite_count() != summary.count ||
-      summary.count == 0) {
+  // Layouts apply before views, and have the names of recorded tensors.
+  if (copies.view != nullptr || copies.assembly == nullptr ||
+      copies.assembly->difference.empty() || !other.knows_summary ||
+      summary.finite_count() != summary.count || summary.count == 0) {
     return false;
   }
   const double error =
@@ -73,6 +74,8 @@ bool IsSum(const LogicalTensor& copies, const LogicalTensor& other) {
 
 std::string HintFor(std::string_view flag, const LogicalTensor& piece,
                     const LogicalTensor& whole, RankCount ranks) {
+  // Layouts apply before views, and have the names of recorded tensors.
+  if (piece.view != nullptr) return "";
   if (piece.assembly != nullptr && piece.assembly->shards.size() > 1) return "";
   const std::optional<Cut> cut = CutOf(whole.shape, piece.shape);
   if (!cut.has_value() || ranks.count % cut->count != 0) return "";

@@ -68,7 +68,8 @@ DType StreamDType(const LogicalTensor& leaf) {
 
 // Finds what prevents a view, and makes its plan otherwise.
 void Plan(std::span<const ViewStep> steps,
-          std::span<const LogicalTensor* const> others, TensorView& view) {
+          std::span<const LogicalTensor* const> others, PlanCache& plans,
+          TensorView& view) {
   const std::vector<LeafName> names = LeafNamesOf(steps);
   view.leaves.reserve(1 + names.size());
   const LogicalTensor& first = view.leaves.front();
@@ -94,7 +95,11 @@ void Plan(std::span<const ViewStep> steps,
     leaves.push_back(
         {leaf.shape, is_statistics ? leaf.dtype : StreamDType(leaf)});
   }
-  auto plan = MakeViewPlan(steps, leaves);
+  const bool is_read =
+      !is_statistics &&
+      std::all_of(view.leaves.begin(), view.leaves.end(),
+                  [](const LogicalTensor& leaf) { return leaf.has_bytes; });
+  auto plan = plans.Get(view.text, steps, leaves, is_read);
   if (!plan.ok()) {
     view.problem = std::string(Message(plan.status()));
     return;
@@ -138,13 +143,14 @@ void Describe(const TensorView& view, LogicalTensor& out) {
 }  // namespace
 
 LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
-                     std::span<const LogicalTensor* const> others) {
+                     std::span<const LogicalTensor* const> others,
+                     PlanCache& plans) {
   LogicalTensor out = tensor;
   auto view = std::make_shared<TensorView>();
   view->text = std::move(request.text);
   view->rule = request.rule;
   view->leaves.push_back(tensor);
-  Plan(request.steps, others, *view);
+  Plan(request.steps, others, plans, *view);
   if (view->problem.empty()) Describe(*view, out);
   out.view = std::move(view);
   return out;

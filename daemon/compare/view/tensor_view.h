@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/compare/shard/assembly.h"
+#include "daemon/compare/view/plan_cache.h"
 #include "daemon/compare/view/view_plan.h"
 #include "daemon/compare/view/view_step.h"
 
@@ -53,9 +54,11 @@ struct ViewRequest {
 // Sees `tensor` as requested. `others` are the tensors of LeafNamesOf, null for
 // one that is missing. The shape, the type, the size and the summary of the
 // result are those of the view. If the view does not fit, they are those of the
-// tensor, and the view has a problem. No argument may have a view.
+// tensor, and the view has a problem. No argument may have a view. `plans` has
+// the plans of the other tensors of the group.
 LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
-                     std::span<const LogicalTensor* const> others);
+                     std::span<const LogicalTensor* const> others,
+                     PlanCache& plans);
 
 // Returns why the view of a tensor does not fit. Empty if it fits or there is
 // none.

@@ -103,8 +103,10 @@ absl::StatusOr<ViewRules> ViewRules::Create(
 std::string ViewRules::Text(size_t number) const {
   const Rule& rule = rules_[number];
   std::string out = rule.op_pattern;
-  if (rule.io != Io::kUnspecified) {
-    out += fmt::format("@{}", IoName(rule.io));
+  if (rule.io != Io::kUnspecified || rule.index.has_value()) {
+    // Flags cannot give an index for all sides, but the API can.
+    out += rule.io == Io::kUnspecified ? "@*"
+                                       : fmt::format("@{}", IoName(rule.io));
     if (rule.index.has_value()) out += fmt::format("/{}", *rule.index);
   }
   out += fmt::format("={}", rule.text);
@@ -181,7 +183,8 @@ class ViewRules::Application {
                                          : nullptr);
       if (found.has_value() && *found != position) seen_in_.Add(*found, op);
     }
-    LogicalTensor out = Viewed(tensor, {rule.text, rule.steps, number}, others);
+    LogicalTensor out =
+        Viewed(tensor, {rule.text, rule.steps, number}, others, plans_);
     out.key.op = op;
     return out;
   }
@@ -191,6 +194,7 @@ class ViewRules::Application {
   const size_t recorded_count_;
   std::optional<LeafTable> leaves_;
   std::unordered_map<std::string, std::vector<size_t>> numbers_;
+  PlanCache plans_;
   SeenIn seen_in_;
 };
 

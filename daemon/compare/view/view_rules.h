@@ -39,7 +39,8 @@ class ViewRules {
   bool need_whole_group() const { return need_whole_group_; }
 
   // Returns a rule in the syntax of the flags of msitctl, such as
-  // `*.qkv@output/0=split(-1,1:1:1,0) as *.q`.
+  // `*.qkv@output/0=split(-1,1:1:1,0) as *.q`. An index for all sides, which
+  // flags cannot give, is `@*/0`.
   std::string Text(size_t number) const;
 
   // Applies the rules to the tensors of a group. The view of a tensor

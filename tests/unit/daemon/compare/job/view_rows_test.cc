@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class ViewRowsTest : public testing::EitherStoreTest {
@@ -228,6 +229,21 @@ TEST_P(ViewRowsTest, TermsAreAdded) {
   EXPECT_THAT(rows[1].reason(), HasSubstr("compared in norm"));
 }
 
+// The type of a computed view is not a type of the run.
+TEST_P(ViewRowsTest, ASumHasThePrecisionOfItsTerms) {
+  golden_.Record(Bfloats("norm", {3, 5, 1, 2}));
+  target_.Record(Bfloats("norm", {1, 2, 1, 1}));
+  RecordedTensor residual = Bfloats("norm", {2, 9, 0, 1});
+  residual.index = "1";
+  target_.Record(residual);
+  Add(false, "norm", "sum(@output/1)").set_index("0");
+  const auto rows = Rows();
+  EXPECT_EQ(rows.at(0).verdict(), v1::FAIL);
+  EXPECT_EQ(rows[0].target().dtype(), v1::D_TYPE_FLOAT32);
+  ASSERT_EQ(comparison_.makers_size(), 1);
+  EXPECT_THAT(comparison_.makers(0).note(), Not(HasSubstr("from here on")));
+}
+
 TEST_P(ViewRowsTest, AViewThatDoesNotFitIsSkippedWithAReason) {
   golden_.Record(Shaped("op", {1, 2, 3, 4}, {2, 2}));
   target_.Record(Shaped("op", {1, 2, 3, 4}, {2, 2}));
@@ -238,6 +254,30 @@ TEST_P(ViewRowsTest, AViewThatDoesNotFitIsSkippedWithAReason) {
   EXPECT_EQ(rows[0].reason(),
             "target view permute(1,0,2): permute(1,0,2) does not fit [2,2]: it "
             "has no dimension 2");
+}
+
+TEST_P(FusedTest, AViewThatDoesNotFitIsAReasonWithoutACounterpart) {
+  Record(0);
+  Add(false, "*.qkv", "split(-1,2:1:2,0)", "*.other");
+  const auto rows = RowsByOp();
+  EXPECT_EQ(rows.at("l.0.other").verdict(), v1::UNMATCHED);
+  EXPECT_THAT(rows.at("l.0.other").reason(),
+              HasSubstr("only in run t; target view split(-1,2:1:2,0): "
+                        "split(-1,2:1:2,0) does not fit [2,4]"));
+}
+
+// A layout has the name and the dimensions of the recorded tensor.
+TEST_P(ViewRowsTest, AViewHasNoHintForALayout) {
+  golden_.Record(Shaped("op", {1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}));
+  for (const int rank : {0, 1}) {
+    RecordedTensor piece = Shaped("fused", {1, 3, 2, 4}, {2, 2});
+    piece.rank = rank;
+    target_.Record(piece);
+  }
+  Add(false, "fused", "transpose(0,1)", "op");
+  for (const v1::ComparisonRow& row : Rows()) {
+    EXPECT_EQ(row.layout_hint(), "");
+  }
 }
 
 // Two empty selections would be equal.
@@ -291,6 +331,26 @@ TEST_P(ViewRowsTest, AViewThatMatchesNothingIsReported) {
   Rows();
   EXPECT_THAT(comparison_.idle_rules(),
               ElementsAre("--golden-view 'no@output=flatten'"));
+  matching_.mutable_golden_views(0)->clear_io();
+  matching_.mutable_golden_views(0)->set_index("3");
+  Rows();
+  EXPECT_THAT(comparison_.idle_rules(),
+              ElementsAre("--golden-view 'no@*/3=flatten'"));
+}
+
+// All views with another name apply up to the first one that replaces the
+// tensor.
+TEST_P(ViewRowsTest, LaterViewsOfAReplacedTensorDoNotApply) {
+  golden_.Record(Floats("op", {1, 2}));
+  target_.Record(Floats("op", {1, 2}));
+  Add(false, "op", "slice(0,0:1)", "first");
+  Add(false, "op", "flatten");
+  Add(false, "op", "slice(0,0:1)", "second");
+  const auto rows = RowsByOp();
+  EXPECT_THAT(rows, SizeIs(2));
+  EXPECT_TRUE(rows.contains("first"));
+  EXPECT_THAT(comparison_.idle_rules(),
+              ElementsAre("--target-view 'op=slice(0,0:1) as second'"));
 }
 
 TEST_P(ViewRowsTest, ViewsApplyToWholeTensors) {

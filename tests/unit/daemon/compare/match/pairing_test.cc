@@ -12,6 +12,7 @@
 namespace msitd::compare {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -198,40 +199,55 @@ TEST_F(PairingTest, ALineWithoutACallHasBackwardCallsInTheirOrder) {
   EXPECT_THAT(Paired(), ElementsAre("0=0: line 2", "1=1: line 1"));
 }
 
-// Returns a golden tensor as ApplyMappingViews copies it for the first pair of
-// the mapping.
-LogicalTensor ForFirstPair(LogicalTensor tensor) {
-  tensor.mapped_pair = 0;
-  return tensor;
-}
-
-TEST_F(PairingTest, ViewedGoldenTensorsArePairedByDevice) {
-  Map({"t", std::nullopt, Io::kOutput, "0"},
-      {"g", std::nullopt, Io::kOutput, "0"});
+// Golden tensors that are seen as a line of the mapping states.
+TEST_F(PairingTest, ViewsOfAMappingKeepTheDevice) {
+  const MappedTensor output = {"q", {}, Io::kOutput, "0"};
+  const MappedTensor fused = {"qkv", {}, Io::kOutput, "0"};
+  Map(output, fused);
   mapped_.back().golden_view = "flatten";
-  golden_ = {ForFirstPair(At("g", 0, "x")), ForFirstPair(At("g", 0, "y"))};
-  target_ = {At("t", 0, "y"), At("t", 0, "x"), At("t", 0, "z")};
+  golden_ = {At("qkv", 0, "x"), At("qkv", 0, "y"), At("qkv", 0, "x"),
+             At("qkv", 0, "y")};
+  golden_[2].mapped_pair = golden_[3].mapped_pair = 0;
+  target_ = {At("q", 0, "y"), At("q", 0, "x")};
+  for (LogicalTensor& target : target_) target.mapped_pair = 0;
   EXPECT_THAT(Paired(/*with_device=*/true),
-              ElementsAre("0=1: line 1", "1=0: line 1"));
-  EXPECT_THAT(left_, ElementsAre("target 2: what the mapping pairs it with is "
-                                 "not there"));
-  target_ = {At("t"), At("t")};
-  EXPECT_THAT(Paired(), ElementsAre("0=0: line 1", "1=1: line 1"));
+              ElementsAre("2=1: line 1", "3=0: line 1"));
+  EXPECT_THAT(Paired(/*with_device=*/false),
+              ElementsAre("2=0: line 1", "3=1: line 1"));
+  target_ = {At("q", 0, "z")};
+  target_[0].mapped_pair = 0;
+  EXPECT_THAT(Paired(/*with_device=*/true), IsEmpty());
 }
 
-TEST_F(PairingTest, AViewOfBackwardCallsByOrderNeedsACall) {
-  Map({"cell", std::nullopt, Io::kGradInput, "0"},
-      {"module", std::nullopt, Io::kGradInput, "0"});
+// Two lines see the same target, whose golden tensors are on two devices.
+TEST_F(PairingTest, EveryLineOfATargetBeginsWithTheFirstDevice) {
+  Map({"qkv", {}, Io::kOutput, "0"}, {"q", {}, Io::kOutput, "0"});
+  mapped_.back().target_view = "flatten";
+  Map({"qkv", {}, Io::kOutput, "0"}, {"k", {}, Io::kOutput, "0"});
+  mapped_.back().target_view = "flatten";
+  golden_ = {At("q", 0, "x"), At("q", 0, "y"), At("k", 0, "x"),
+             At("k", 0, "y")};
+  target_ = {At("qkv"), At("qkv")};
+  target_[0].mapped_pair = 0;
+  target_[1].mapped_pair = 1;
+  EXPECT_THAT(Paired(), ElementsAre("0=0: line 1", "2=1: line 2"));
+}
+
+TEST_F(PairingTest, GoldenViewsNeedACallIfBackwardCallsAreInTheirOrder) {
+  Map({"cell", {}, Io::kGradInput, "0"}, {"module", {}, Io::kGradInput, "0"});
   mapped_.back().golden_view = "flatten";
   golden_ = {Gradient(Io::kGradInput, 1, "module"),
              Gradient(Io::kGradInput, 0, "module"),
-             ForFirstPair(Gradient(Io::kGradInput, 0, "module"))};
-  target_ = {Gradient(Io::kGradInput, 0, "cell"),
-             Gradient(Io::kGradInput, 5, "cell")};
+             Gradient(Io::kGradInput, 1, "module")};
+  golden_[2].mapped_pair = 0;
+  target_ = {Gradient(Io::kGradInput, 1, "cell"),
+             Gradient(Io::kGradInput, 2, "cell")};
+  for (LogicalTensor& target : target_) target.mapped_pair = 0;
   backward_order_ = true;
   EXPECT_THAT(Paired(), IsEmpty());
-  ASSERT_FALSE(left_.empty());
-  EXPECT_THAT(left_.back(), ::testing::HasSubstr("paired by order"));
+  EXPECT_THAT(left_, Contains("target 0: backward calls are paired by their "
+                              "order; a line with golden_view needs the call "
+                              "number"));
 }
 
 TEST(MatchRulesTest, LooseNameHasNoWrappers) {
