@@ -188,7 +188,7 @@ def test_only_the_records_of_the_given_file_are_compared(tmp_path: Path) -> None
         debug = json.loads((rank / "dump.json").read_text())
         debug["data"] = {"loss.0.debug": tensor()}
         (rank / "debug.json").write_text(json.dumps(debug))
-    for name, prefix in (("dump", "Torch.f.0."), ("debug", "loss.0.debug")):
+    for name, prefix in (("dump", "Torch.f.0."), ("debug", "loss.0.")):
         paths = [f"{run}/step0/rank0/{name}.json" for run in ("t", "g")]
         words = ("-tp", paths[0], "-gp", paths[1], "-o", f"out_{name}")
         msprobe(tmp_path, "compare", *words)
