@@ -358,7 +358,7 @@ void Finder::AddLossGaps(int32_t from) {
 }
 
 void Finder::AddStateGaps(std::string_view op) {
-  if (IsFunction(op)) return;
+  if (IsFunction(op) || IsCollective(op)) return;
   if (out_.kind == OriginKind::kOp && context_.tree.IsPlain(op)) return;
   if (!context_.earlier_doubt.empty()) {
     AddGap(fmt::format("{} may have kept the value from an earlier token: {}",

@@ -205,7 +205,8 @@ void AddCounts(const FindOriginResponse& answer, Lines& lines) {
   const auto add = [&lines](int64_t count, std::string_view why) {
     if (count > 0) lines.Add("not judged", fmt::format("{}: {}", count, why));
   };
-  add(answer.unknown_count(), "their statistics do not show it");
+  add(answer.unknown_count(),
+      "statistics that do not show it, or values that may be meant");
   add(answer.incomplete_count(), "a part is missing");
   add(answer.lost_count(), "dropped or truncated");
 }

@@ -97,6 +97,12 @@ def test_masks_are_ignored_visibly(daemon: Daemon) -> None:
     assert "origin     Tensor.masked_fill" in strict
 
 
+def test_minus_infinity_of_an_unknown_op_is_not_judged(daemon: Daemon) -> None:
+    record(daemon, [("MatMul_3", 1, -INF)])
+    text = daemon.ctl("run", "origin", "r", expect=PARTIAL).stdout
+    assert "not judged 1: " in text
+
+
 def test_names_and_stacks_cannot_control_the_terminal(daemon: Daemon) -> None:
     record(daemon, [(HOSTILE, 1, NAN), (HOSTILE + "2", NAN, NAN)], stack=HOSTILE)
     text = daemon.ctl("run", "origin", "r", expect=FOUND).stdout

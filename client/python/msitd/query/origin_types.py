@@ -87,7 +87,7 @@ class FoundOrigins:
     satisfying_count: int
     """Number of tensors that satisfy the condition and are not ignored."""
     unknown_count: int
-    """Tensors whose statistics do not show whether they satisfy it."""
+    """Tensors whose statistics do not show it, or whose values may be meant."""
     incomplete_count: int
     """Tensors of which a part is missing."""
     lost_count: int
