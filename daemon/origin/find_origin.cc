@@ -60,7 +60,8 @@ class Search {
   absl::Status AddPlaces(RankRelations relations);
   absl::StatusOr<FoundOrigin> Describe(SymptomPlace place);
   void AddMissingRanks(RankOrigin& origin) const;
-  void AddReached(const RankOrigin& origin);
+  void AddReached(const SymptomPlace& place);
+  absl::Status AddOrigin(SymptomPlace place, std::vector<FoundOrigin>& list);
 
   storage::RunReader& run_;
   const storage::StopCheck stop_;
@@ -87,6 +88,7 @@ class Search {
   // The events that were loaded last.
   std::optional<RankEvents> events_;
   std::map<int32_t, storage::RankCoverage> coverage_;  // By rank.
+  std::vector<ReachedRank> reached_;  // All of them, in any order.
   OriginAnswer out_;
 };
 
@@ -329,13 +331,13 @@ absl::StatusOr<RankOrigin> Search::SearchRank(int32_t rank, int64_t token) {
   return FindRankOrigin(*events_, context, stop_);
 }
 
-void Search::AddReached(const RankOrigin& origin) {
-  ++out_.reached_count;
-  if (out_.reached.size() == kReachedRanksMax) return;
-  const TensorKey& key = origin.tensor.key;
-  out_.reached.push_back(
-      {key.rank, key.token,
-       fmt::format("{} {}/{}", key.op, IoName(key.io), key.index)});
+void Search::AddReached(const SymptomPlace& place) {
+  const TensorKey& key = place.origin.tensor.key;
+  for (const int32_t rank : place.ranks) {
+    reached_.push_back(
+        {rank, key.token,
+         fmt::format("{} {}/{}", key.op, IoName(key.io), key.index)});
+  }
 }
 
 void Search::AddMissingRanks(RankOrigin& origin) const {
@@ -368,22 +370,29 @@ absl::StatusOr<FoundOrigin> Search::Describe(SymptomPlace place) {
   return found;
 }
 
+absl::Status Search::AddOrigin(SymptomPlace place,
+                               std::vector<FoundOrigin>& list) {
+  if (list.size() == kOriginsMax) {
+    ++out_.omitted_count;
+    return absl::OkStatus();
+  }
+  MSITD_ASSIGN_OR_RETURN(FoundOrigin found, Describe(std::move(place)));
+  list.push_back(std::move(found));
+  return absl::OkStatus();
+}
+
 absl::Status Search::AddPlaces(RankRelations relations) {
   for (const SymptomPlace& place : relations.followers) {
-    AddReached(place.origin);
-    const auto more = static_cast<uint64_t>(place.ranks.size() - 1);
-    out_.reached_count += more;
+    AddReached(place);
   }
   if (relations.origins.empty()) {
     // All first symptoms may follow from each other.
     out_.result = OriginAnswer::Result::kNotKnown;
     for (SymptomPlace& place : relations.followers) {
-      if (out_.unknown.size() == kOriginsMax) break;
       place.origin.gaps.push_back(
           "it may follow from another rank: the order of the ranks is not "
           "known");
-      MSITD_ASSIGN_OR_RETURN(FoundOrigin found, Describe(std::move(place)));
-      out_.unknown.push_back(std::move(found));
+      MSITD_RETURN_IF_ERROR(AddOrigin(std::move(place), out_.unknown));
     }
     return absl::OkStatus();
   }
@@ -396,9 +405,7 @@ absl::Status Search::AddPlaces(RankRelations relations) {
                     : OriginAnswer::Result::kNotKnown;
   for (SymptomPlace& place : relations.origins) {
     auto& list = place.origin.is_known() ? out_.origins : out_.unknown;
-    if (list.size() == kOriginsMax) continue;
-    MSITD_ASSIGN_OR_RETURN(FoundOrigin found, Describe(std::move(place)));
-    list.push_back(std::move(found));
+    MSITD_RETURN_IF_ERROR(AddOrigin(std::move(place), list));
   }
   return absl::OkStatus();
 }
@@ -409,24 +416,24 @@ absl::Status Search::SearchRanks() {
     token = std::min(token, first);
   }
   std::vector<RankOrigin> origins;
-  std::vector<ReachedRank> later;
   for (const auto& [rank, first] : first_tokens_) {
     if (first == token) {
       MSITD_ASSIGN_OR_RETURN(RankOrigin origin, SearchRank(rank, token));
       origins.push_back(std::move(origin));
     } else {
-      later.push_back({rank, first, ""});
+      reached_.push_back({rank, first, ""});
     }
   }
   MSITD_ASSIGN_OR_RETURN(RankRelations relations,
                          RelateRanks(run_, std::move(origins), stop_));
   MSITD_RETURN_IF_ERROR(AddPlaces(std::move(relations)));
-  for (ReachedRank& rank : later) {
-    ++out_.reached_count;
-    if (out_.reached.size() < kReachedRanksMax) {
-      out_.reached.push_back(std::move(rank));
-    }
-  }
+  std::sort(reached_.begin(), reached_.end(),
+            [](const ReachedRank& a, const ReachedRank& b) {
+              return a.rank < b.rank;
+            });
+  out_.reached_count = reached_.size();
+  if (reached_.size() > kReachedRanksMax) reached_.resize(kReachedRanksMax);
+  out_.reached = std::move(reached_);
   return absl::OkStatus();
 }
 

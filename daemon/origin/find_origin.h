@@ -59,6 +59,8 @@ struct OriginAnswer {
   std::vector<FoundOrigin> origins;
   // First symptoms whose maker is not known.
   std::vector<FoundOrigin> unknown;
+  // Number of places that both lists lack because they have kOriginsMax.
+  uint64_t omitted_count = 0;
   std::vector<ReachedRank> reached;  // The first kReachedRanksMax by rank.
   uint64_t reached_count = 0;
   std::array<IgnoredTensors, kIgnoreRuleCount> ignored;

@@ -11,8 +11,6 @@ namespace {
 using Event = RankEvents::Event;
 using Role = CallNesting::Role;
 
-constexpr int32_t kNone = CallNesting::kNone;
-
 class Explainer {
  public:
   Explainer(const RankEvents& events, const ModuleTree& tree)
@@ -82,7 +80,8 @@ class Explainer {
 bool IsModelCall(const RankEvents& events, const ModuleTree& tree,
                  int32_t call) {
   const CallNesting::Call& of = events.nesting().calls()[call];
-  if (of.parent != kNone || IsFunction(of.op) || IsCollective(of.op)) {
+  if (of.parent != CallNesting::kNone || IsFunction(of.op) ||
+      IsCollective(of.op)) {
     return false;
   }
   const ModuleFacts* const facts = tree.Find(of.op);

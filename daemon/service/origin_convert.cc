@@ -102,6 +102,7 @@ void ToProto(const OriginAnswer& answer, const std::string& run,
   for (const origin::FoundOrigin& found : answer.unknown) {
     SetOrigin(found, run, *out.add_unknown());
   }
+  out.set_omitted_origin_count(static_cast<int64_t>(answer.omitted_count));
   for (const origin::ReachedRank& reached : answer.reached) {
     v1::FindOriginResponse::ReachedRank& added = *out.add_reached();
     added.set_rank(reached.rank);

@@ -32,8 +32,10 @@ ask::Outcome Print(Invocation& invocation, const OriginFlags& flags,
       invocation.out().Write(OriginText(flags.run, answer));
       return {};
     case ask::Format::kName:
-      for (const v1::RunOrigin& origin : answer.origins()) {
-        invocation.out().Write(ask::Printable(origin.tensor().name()) + "\n");
+      for (const auto* const list : {&answer.origins(), &answer.unknown()}) {
+        for (const v1::RunOrigin& origin : *list) {
+          invocation.out().Write(ask::Printable(origin.tensor().name()) + "\n");
+        }
       }
       return {};
     default:

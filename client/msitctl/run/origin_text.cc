@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/ask/text/text.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/tensor_key.h"
 
@@ -84,7 +85,12 @@ std::string MakerOf(const RunOrigin& origin) {
   }
 }
 
-std::string ValuesOf(const v1::Summary& summary) {
+std::string ValuesOf(const v1::Tensor& tensor) {
+  // Neither statistics nor numbers are described better by a summary.
+  if (HasValueText(static_cast<RecordKind>(tensor.kind()))) {
+    return Printable(tensor.value());
+  }
+  const v1::Summary& summary = tensor.summary();
   std::string text = fmt::format("{} elements", summary.count());
   const auto add = [&text](int64_t count, std::string_view what) {
     if (count != 0) text += fmt::format(", {} {}", count, what);
@@ -166,7 +172,7 @@ void AddOrigin(const RunOrigin& origin, std::string_view label, Lines& lines) {
     lines.Add(&gap == &origin.gaps(0) ? "gap" : "", Printable(gap));
   }
   lines.Add(origin.gaps().empty() ? "made by" : "perhaps", MakerOf(origin));
-  lines.Add("values", ValuesOf(origin.tensor().summary()));
+  lines.Add("values", ValuesOf(origin.tensor()));
   const std::string ranks = RanksOf(origin);
   if (ranks != fmt::format("{}", origin.tensor().rank())) {
     lines.Add("ranks", ranks);
@@ -211,15 +217,30 @@ void AddCounts(const FindOriginResponse& answer, Lines& lines) {
   add(answer.lost_count(), "dropped or truncated");
 }
 
+std::string NoneText(const std::string& run, const FindOriginResponse& answer) {
+  const std::string name = Printable(run);
+  std::string text =
+      answer.ignored().empty()
+          ? fmt::format("none: no tensor of run {} satisfies the condition",
+                        name)
+          : fmt::format(
+                "none: all tensors of run {} that satisfy the "
+                "condition are ignored",
+                name);
+  if (answer.unknown_count() + answer.incomplete_count() + answer.lost_count() >
+      0) {
+    text += ", but not all tensors could be judged";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string OriginText(const std::string& run,
                        const FindOriginResponse& answer) {
   Lines lines;
   if (answer.result() == FindOriginResponse::NONE) {
-    lines.Add("origin", fmt::format("none: no tensor of run {} satisfies the "
-                                    "condition",
-                                    Printable(run)));
+    lines.Add("origin", NoneText(run, answer));
   }
   if (answer.result() == FindOriginResponse::NOT_KNOWN) {
     lines.Add("origin", "not known");
@@ -236,6 +257,10 @@ std::string OriginText(const std::string& run,
     for (const RunOrigin& origin : answer.unknown()) {
       AddOrigin(origin, "not known", lines);
     }
+  }
+  if (answer.omitted_origin_count() > 0) {
+    lines.Add("not shown", fmt::format("{} more places on other ranks",
+                                       answer.omitted_origin_count()));
   }
   AddReached(answer, lines);
   AddCounts(answer, lines);

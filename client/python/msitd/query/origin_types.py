@@ -96,3 +96,5 @@ class FoundOrigins:
     ranks_lacking: tuple[RankRange, ...]
     partial: bool
     """True if `ranks_lacking` is not empty."""
+    omitted_origin_count: int
+    """Number of places that `origins` and `unknown` lack: each has at most 16."""

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "protos/base/record_kind.h"
+
 namespace msitd::msitctl {
 namespace {
 
@@ -52,6 +54,38 @@ TEST(OriginTextTest, AGapReplacesTheMakerByAGuess) {
                          "gap        root.c was not recorded\n"
                          "           records were lost\n"
                          "perhaps    code of root"));
+}
+
+TEST(OriginTextTest, NoneStatesWhatWasNotJudged) {
+  v1::FindOriginResponse answer;
+  answer.set_result(v1::FindOriginResponse::NONE);
+  EXPECT_THAT(OriginText("r", answer),
+              StartsWith("origin     none: no tensor of run r satisfies the "
+                         "condition\n"));
+  answer.set_unknown_count(1);
+  EXPECT_THAT(OriginText("r", answer),
+              StartsWith("origin     none: no tensor of run r satisfies the "
+                         "condition, but not all tensors could be judged\n"));
+  answer.add_ignored()->set_count(1);
+  EXPECT_THAT(OriginText("r", answer),
+              StartsWith("origin     none: all tensors of run r that satisfy "
+                         "the condition are ignored, but"));
+}
+
+TEST(OriginTextTest, StatisticsArePrintedAsStated) {
+  v1::FindOriginResponse answer = Found();
+  v1::Tensor& tensor = *answer.mutable_origins(0)->mutable_tensor();
+  tensor.set_kind(static_cast<v1::RecordKind>(RecordKind::kStatistics));
+  tensor.set_value(R"({"max": "nan"})");
+  EXPECT_THAT(OriginText("r", answer),
+              HasSubstr("values     {\"max\": \"nan\"}\n"));
+}
+
+TEST(OriginTextTest, PlacesBeyondTheLimitAreCounted) {
+  v1::FindOriginResponse answer = Found();
+  answer.set_omitted_origin_count(3);
+  EXPECT_THAT(OriginText("r", answer),
+              HasSubstr("not shown  3 more places on other ranks\n"));
 }
 
 TEST(OriginTextTest, ForeignTextIsPrintable) {

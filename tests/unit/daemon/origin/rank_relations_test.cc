@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "tests/unit/daemon/origin/recorded_program.h"
 
@@ -12,6 +14,7 @@ namespace msitd::origin {
 namespace {
 
 using ::msitd::testing::FakeStore;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(RankRelationsTest, TheProgramOrdersModulesThatMayCommunicate) {
@@ -67,6 +70,40 @@ TEST(RankRelationsTest, FunctionsOfSeveralRanksAreIndependent) {
   const OriginAnswer answer = Search(store);
   EXPECT_EQ(answer.result, OriginAnswer::Result::kFound);
   EXPECT_EQ(answer.origins.size(), 2u);
+}
+
+TEST(RankRelationsTest, PlacesBeyondTheLimitAreCounted) {
+  FakeStore store;
+  CreateRun(store, kOriginsMax + 4);
+  for (int32_t rank = 0; rank < static_cast<int32_t>(kOriginsMax) + 4; ++rank) {
+    RecordedProgram(store, rank)
+        .Call("Torch.f" + std::to_string(rank), {1}, {kNan});
+  }
+  const OriginAnswer answer = Search(store);
+  EXPECT_EQ(answer.origins.size(), kOriginsMax);
+  EXPECT_EQ(answer.omitted_count, 4u);
+}
+
+TEST(RankRelationsTest, AllRanksThatTheSymptomReachedAreListed) {
+  FakeStore store;
+  CreateRun(store, 4);
+  for (const int32_t rank : {0, 2, 3}) {
+    RecordedProgram(store, rank)
+        .Token(rank == 2 ? 1 : 0)
+        .Call("first", {1}, {1})
+        .Call("second", {1}, {kNan});
+  }
+  RecordedProgram(store, 1)
+      .Call("first", {1}, {kNan})
+      .Call("second", {kNan}, {kNan});
+  const OriginAnswer answer = Search(store);
+  EXPECT_EQ(Describe(answer), "op first rank 1");
+  std::vector<int32_t> ranks;
+  for (const ReachedRank& reached : answer.reached) {
+    ranks.push_back(reached.rank);
+  }
+  EXPECT_THAT(ranks, ElementsAre(0, 2, 3));
+  EXPECT_EQ(answer.reached_count, 3u);
 }
 
 }  // namespace
