@@ -128,15 +128,15 @@ struct LogicalTensor : storage::TensorInfo {
   // The elements are not those of the shards in their order, because of the
   // view. The tensor then has no hash.
   bool is_rearranged = false;
+  // Not all elements of the tensor are compared in its place (see seen_in), or
+  // this is not known. Set after pairing, for a tensor without a counterpart.
+  bool is_seen_in_part = false;
   // The pair of the mapping that this copy of the tensor is for, if the mapping
   // has several pairs or a view for the tensor.
   std::optional<uint32_t> mapped_pair = {};
   // Why the tensor needs no counterpart: what is compared in its place. Null if
   // it needs one.
   std::shared_ptr<const std::string> seen_in = {};
-  // Not all of its elements are compared in its place, or this is not known.
-  // Set after pairing, for a tensor without a counterpart.
-  bool is_seen_in_part = false;
 
   // The number that represents its rank in a comparison; see
   // LayoutRules::GroupNumbersOf.
