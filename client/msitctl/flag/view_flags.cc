@@ -21,9 +21,9 @@ void AddViewFlags(CLI::App& verb, ViewFlags& flags) {
       "dequantize(SCALE[,ZERO_POINT][,B:B:...]), joined by `.`; LEAF is "
       "another tensor, OP, @IO/INDEX or OP@IO/INDEX. ` as OP` compares the "
       "view under another name, in addition to the tensor; each `*` in OP "
-      "stands for the match of a `*` of PATTERN. Repeatable; of those that "
-      "match a tensor, the first one without ` as OP` replaces it and ends the "
-      "list: earlier ones with ` as OP` apply too, later ones do not")
+      "stands for the match of a `*` of PATTERN. Repeatable: all "
+      "that match a tensor apply, up to the first one without ` as OP`, which "
+      "replaces the tensor")
       ->type_name(kType);
   AddTexts(verb, "--target-view", flags.target, "The same for the target run")
       ->type_name(kType);

@@ -162,7 +162,7 @@ class ViewStream final : public TensorStream {
   const uint64_t step_;
   const std::vector<std::unique_ptr<LeafReader>> leaves_;
   const std::vector<size_t> order_;    // See OrderOf.
-  GatherRuns runs_;                    // Of the reader that is used.
+  GatherRuns runs_;                    // Memory of the current reader.
   std::vector<GatherReader> readers_;  // One for each term.
   uint64_t piece_elements_ = 0;
   std::span<std::byte> piece_;

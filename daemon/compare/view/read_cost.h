@@ -10,7 +10,7 @@
 
 namespace msitd::compare {
 
-// What reading a view costs.
+// The cost of reading a view.
 //
 // The elements of a view are computed in the order of the view, in pieces, and
 // each piece needs a pass over the part of the tensors that its elements are

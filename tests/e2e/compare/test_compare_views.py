@@ -178,7 +178,9 @@ def test_what_does_not_fit_is_reported_and_never_passes(daemon: Daemon) -> None:
     assert rows[0]["verdict"] == "SKIPPED"
     assert "does not fit [2,3]" in rows[0]["reason"]
     result, _ = compare(daemon, "a", "b", "--golden-view", "no@output=flatten")
-    assert "--golden-view 'no@output=flatten' matched no tensors, or only" in result.stderr
+    assert (
+        "--golden-view 'no@output=flatten' matched no tensors, or only" in result.stderr
+    )
 
 
 def test_flags_that_are_not_views_are_refused(daemon: Daemon) -> None:
