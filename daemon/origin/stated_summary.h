@@ -11,9 +11,9 @@ namespace msitd::origin {
 // Statistics of a tensor without bytes are foreign: any of them may be missing,
 // rounded, or contradict the others. These functions return only what the
 // statistics prove. A device may compute them in the type of the tensor, in
-// which the sum and the norm of finite elements overflow. An infinite mean or
-// norm alone is therefore no proof of an infinite element, but an infinite
-// extreme is. NaN propagates through all of them.
+// which the sum and the norm of finite elements overflow. Therefore an infinite
+// mean or norm does not prove an infinite element, but an infinite extreme
+// does. NaN propagates through all of them.
 
 // A summary that statistics state.
 struct StatedSummary {

@@ -70,7 +70,7 @@ class TlsFiles {
   absl::Status Publish(Content content);
 
   const Paths paths_;
-  Content content_;  // Of the copies and of `context_`.
+  Content content_;  // That of the copies and `context_`.
   std::shared_ptr<const metrics::TlsContext> context_;
   UniqueFd own_;
   UniqueFd client_ca_;

@@ -273,7 +273,7 @@ MODULES: dict[str, Module] = {
         (*PROTOS, *STORAGE_FACE, "storage/batch", LOG, "daemon/compute"),
         (*COMMON, "re2", "xxhash"),
     ),
-    "daemon/calls": Module(("protos/base",)),
+    "daemon/calls": Module(("protos/base",), ("absl",)),
     "daemon/origin": Module(
         (
             *PROTOS,

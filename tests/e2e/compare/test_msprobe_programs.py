@@ -125,7 +125,7 @@ def test_messages_have_a_direction(tmp_path: Path) -> None:
 
 
 def test_names_of_modules_do_not_decide_the_pass(tmp_path: Path) -> None:
-    """Their outputs are those of their own record, whatever the modules are called."""
+    """Outputs are those of the own record, even if modules are called `output`."""
     bad = tensor() | BAD
     forward = arguments(bad, output=bad)
     write_ranks(

@@ -124,7 +124,7 @@ def test_a_stream_of_chunks_ends_with_the_role(config: Config) -> None:
     assert refused.code == grpc.StatusCode.PERMISSION_DENIED
     assert refused.reason == "ROLE_REFUSED"
     assert stream.committed == 1
-    # What was acknowledged stays.
+    # Acknowledged records stay.
     names = config.daemon.ctl("tensor", "list", "s", "-o", "name").stdout.split()
     assert len(names) == 1
 
@@ -235,7 +235,7 @@ def test_users_of_this_machine_gain_and_lose_roles(config: Config) -> None:
     recorder = Recorder(daemon, [GROUP])
     try:
         assert recorder.record("first") == "stored\n"
-        # Another group, of which the process is no member, gets the role.
+        # Another group gets the role. The process is not a member of it.
         config.reload(f"writer_groups = ['{OTHER_GROUP}']\n")
         assert recorder.record("second").startswith("refused")
         assert ctl_as(daemon, GROUP, "run", "list") != 0

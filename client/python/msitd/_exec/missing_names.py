@@ -34,7 +34,7 @@ DISTRIBUTIONS = {
     "ptdbg_ascend": "ptdbg_ascend",
 }
 
-# What to use instead of a whole package.
+# The alternatives to whole packages.
 PACKAGE_ALTERNATIVES = {
     "mindietorch": "run the torch model itself with `msitctl exec`, and dump MindIE "
     "Torch where it is installed with `msit debug dump`",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COMPILED = "compiled"
 
-# Types of devices that torch itself supports besides the CPU.
+# The other types of devices that torch itself supports.
 _ACCELERATORS = ("cuda", "xpu", "mps")
 
 # Receives a module that is called, and the frame that calls it. Returns whether it

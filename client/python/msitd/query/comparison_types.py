@@ -95,7 +95,7 @@ class Layout:
 @mirrors("View")
 @dataclass(frozen=True)
 class View:
-    """What the tensors of some ops are seen as before they are compared."""
+    """How the tensors of some ops are seen before they are compared."""
 
     op_pattern: str
     view: str
