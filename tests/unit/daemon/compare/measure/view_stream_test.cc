@@ -232,10 +232,10 @@ TEST_F(ViewStreamTest, SumsOfShardsHaveTheTypeOfSums) {
   recorder_.Record(first);
   recorder_.Record(second);
   const auto source_of = [&](DType dtype) {
-    return ViewOf(
-        "transpose(0,1)",
-        {SourceOf({first, second}, {.term_count = 2, .is_sum = true})},
-        {{{2, 3}, dtype}});
+    return ViewOf("transpose(0,1)",
+                  {SourceOf({first, second},
+                            {.axes = {}, .term_count = 2, .is_sum = true})},
+                  {{{2, 3}, dtype}});
   };
   const auto bytes = Drain(source_of(SumDType(DType::kBfloat16)));
   ASSERT_TRUE(bytes.ok()) << bytes.status();

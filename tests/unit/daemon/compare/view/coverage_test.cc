@@ -18,7 +18,7 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-ViewPlan PlanOf(std::string_view text, const std::vector<Shape>& shapes) {
+ViewPlan PlanOfView(std::string_view text, const std::vector<Shape>& shapes) {
   std::vector<ViewLeaf> leaves;
   for (const Shape& shape : shapes) leaves.push_back({shape, DType::kFloat32});
   auto plan = MakeViewPlan(*ParseView(text), leaves);
@@ -31,7 +31,7 @@ bool CoverAll(const std::vector<std::string>& texts, const Shape& shape,
               uint64_t budget = kCoverageBudget) {
   Coverage coverage(ElementCount(shape));
   for (const std::string& text : texts) {
-    coverage.Add(PlanOf(text, {shape}).terms.front(), 0, budget);
+    coverage.Add(PlanOfView(text, {shape}).terms.front(), 0, budget);
   }
   return coverage.IsComplete(budget);
 }
@@ -53,7 +53,8 @@ TEST(CoverageTest, PartsOfAFusedTensorCoverItTogether) {
 }
 
 TEST(CoverageTest, PaddedBlocksOfScalesAreCovered) {
-  const ViewPlan plan = PlanOf("dequantize(s,128:128)", {{576, 7168}, {5, 56}});
+  const ViewPlan plan =
+      PlanOfView("dequantize(s,128:128)", {{576, 7168}, {5, 56}});
   uint64_t budget = kCoverageBudget;
   Coverage coverage(5 * 56);
   coverage.Add(plan.terms[1], 1, budget);
@@ -87,7 +88,7 @@ TEST(CoverageTest, RandomViewsReadTheElementsOfAnArray) {
           array, leaf, 1 + static_cast<int>(random() % 6), random);
       const auto steps = ParseView(view.text);
       std::vector<Shape> shapes(1 + LeafNamesOf(*steps).size(), shape);
-      coverage.Add(PlanOf(view.text, shapes).terms.front(), 0, budget);
+      coverage.Add(PlanOfView(view.text, shapes).terms.front(), 0, budget);
       seen.insert(view.result.values.begin(), view.result.values.end());
       texts += view.text + "; ";
     }
