@@ -20,7 +20,7 @@ constexpr std::string_view kColumns[] = {
     "dtype", "shape", "golden_dtype", "golden_shape", "golden_min",
     "golden_max", "golden_mean", "target_dtype", "target_shape", "target_min",
     "target_max", "target_mean", "golden_kind", "golden_value", "target_kind",
-    "target_value",
+    "target_value", "golden_view", "target_view",
     // The report in the form of msit.
     "token_id", "data_id", "golden_data_path", "golden_op_type",
     "golden_max_value", "golden_min_value", "golden_mean_value", "my_data_path",

@@ -105,8 +105,12 @@ absl::Status Watcher::Run() {
 }
 
 bool Watcher::IsIdle() const {
+  // Without a file that matches the pattern, the others are only reported.
+  const bool may_begin = job_ != nullptr || !options_.name_pattern ||
+                         first_file_time_ != Clock::time_point::max();
   return options_.until_idle && whole_.empty() &&
-         states_.hopeful_count() == 0 && !keeper_.is_due(Clock::now()) &&
+         (!may_begin || states_.hopeful_count() == 0) &&
+         !keeper_.is_due(Clock::now()) &&
          Clock::now() - activity_time_ >= *options_.until_idle;
 }
 

@@ -110,8 +110,11 @@ void AddExecCommand(CommandLine& line) {
            "msitctl exec --map-path /data=/mnt/data --map-device npu=cpu -- "
            "python dump_with_msprobe.py",
        .rpcs = "RunService.ListRuns, RunService.SealRun, "
-               "IngestService.WriteChunks; with --twice and --against also "
-               "those of compare run"},
+               "IngestService.WriteChunks, RunService.GetRun, "
+               "ComparisonService.CreateComparison, "
+               "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
+               "ComparisonService.CancelComparison"},
       [flags](Invocation& invocation) {
         if (!flags->second.empty()) {
           // The first difference may be in one of them.

@@ -218,7 +218,8 @@ def test_it_is_not_started_for_those_who_do_not_want_it(
     failed = person.python(
         "import msitd; msitd.Client(run='r')", expect=1, variables=variables
     )
-    assert failed.stderr.splitlines()[-1].startswith("msitd._core.errors.MsitError: ")
+    last = failed.stderr.splitlines()[-1]
+    assert last.startswith("msitd._core.personal.StartRefusedError: ")
     execute = ("msitctl", "exec", "--run", "r", "--", "true")
     person.run(*execute, expect=125, variables=variables)
     private = ("msitctl", "exec", "--private", "--run", "r", "--", "true")

@@ -88,10 +88,10 @@ TEST(RankRelationsTest, AllRanksThatTheSymptomReachedAreListed) {
   FakeStore store;
   CreateRun(store, 4);
   for (const int32_t rank : {0, 2, 3}) {
-    RecordedProgram(store, rank)
-        .Token(rank == 2 ? 1 : 0)
-        .Call("first", {1}, {1})
-        .Call("second", {1}, {kNan});
+    RecordedProgram program(store, rank);
+    program.Call("first", {1}, {1});
+    if (rank == 2) program.Token(1).Call("first", {1}, {1});
+    program.Call("second", {1}, {kNan});
   }
   RecordedProgram(store, 1)
       .Call("first", {1}, {kNan})

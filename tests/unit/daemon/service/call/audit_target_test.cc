@@ -95,6 +95,7 @@ const std::map<std::string, std::string> kTargets = {
     {"TensorService.ReadTensors", "names"},
     {"TensorService.SummarizeTensors", "run"},
     {"TensorService.ComputeHistogram", "name"},
+    {"TensorService.FindOrigin", "run"},
 };
 
 // Returns the message that contains the target. For an upload, this is the
