@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -209,6 +210,11 @@ void BeNice(int64_t nice) {
   }
 }
 
+// Returns the earlier of two ends of certificates; 0 is none.
+int64_t EarlierEnd(int64_t a, int64_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
+
 // Returns the signal that asks for the stop, or nothing if the daemon is idle.
 std::optional<int> WaitForStop(const config::DaemonConfig& config,
                                StopSignals& signals, Daemon& daemon,
@@ -228,7 +234,8 @@ std::optional<int> WaitForStop(const config::DaemonConfig& config,
       if (!warning.empty()) log::Get("server")->warn("{}", warning);
     }
     daemon.node().RefreshTls();
-    daemon.node().SetCertificateEnd(certificate.last_s());
+    daemon.node().SetCertificateEnd(
+        EarlierEnd(certificate.last_s(), of_metrics.last_s()));
     if (const auto signal = signals.Wait(FreedMemory::kInterval)) {
       if (*signal != SIGHUP) return *signal;
       NotifyReloading();

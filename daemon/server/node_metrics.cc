@@ -187,10 +187,10 @@ std::string NodeMetrics::Text() const {
   AddIngest(page);
   AddCalls(page);
   AddStore(parts_.store.Stats(), page);
-  AddArchives(parts_.archives(), page);
   if (const int64_t last_s = parts_.certificate_last_s(); last_s != 0) {
     page.Add(kCertificateExpiry, static_cast<double>(last_s));
   }
+  AddArchives(parts_.archives(), page);
   AddLog(page);
   AddProcess(page);
   return page.text();

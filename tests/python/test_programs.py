@@ -51,7 +51,7 @@ def test_module_runs_a_program_and_passes_arguments(tmp_path: Path) -> None:
 def test_module_runs_nothing_else(arguments: tuple[str, ...]) -> None:
     done = run_module(*arguments)
     assert done.returncode == 1
-    assert "name a program: msitctl, msit, msitd, msitd-inspect" in done.stderr
+    assert "name a program: msitctl, msit, msprobe, msitd, msitd-inspect" in done.stderr
 
 
 def test_missing_program_is_reported() -> None:

@@ -219,7 +219,11 @@ def test_it_is_not_started_for_those_who_do_not_want_it(
         "import msitd; msitd.Client(run='r')", expect=1, variables=variables
     )
     last = failed.stderr.splitlines()[-1]
-    assert last.startswith("msitd._core.personal.StartRefusedError: ")
+    kinds = (
+        "msitd._core.errors.MsitError: ",
+        "msitd._core.personal.StartRefusedError: ",
+    )
+    assert last.startswith(kinds)
     execute = ("msitctl", "exec", "--run", "r", "--", "true")
     person.run(*execute, expect=125, variables=variables)
     private = ("msitctl", "exec", "--private", "--run", "r", "--", "true")
