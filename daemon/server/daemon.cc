@@ -210,7 +210,7 @@ void BeNice(int64_t nice) {
   }
 }
 
-// Returns the earlier of two ends of certificates; 0 is none.
+// Returns the earlier of two ends of certificates. 0 stands for none.
 int64_t EarlierEnd(int64_t a, int64_t b) {
   return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
 }

@@ -20,7 +20,12 @@ DEPLOY = ROOT / "deploy"
 # Programs that Debian itself provides.
 OF_DEBIAN = {"/usr/bin/install", "/usr/sbin/nologin"}
 # Files that an administrator creates.
-OF_ADMINISTRATORS = {"/etc/msitd/metrics.token"}
+OF_ADMINISTRATORS = {
+    "/etc/msitd/metrics.key",
+    "/etc/msitd/metrics.pem",
+    "/etc/msitd/metrics.token",
+    "/etc/msitd/scrapers.pem",
+}
 
 
 def test_programs_and_files_that_are_named_are_installed(tmp_path: Path) -> None:
