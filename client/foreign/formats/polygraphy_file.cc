@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,15 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "client/foreign/formats/byte_iterator.h"
 #include "client/foreign/formats/format_limits.h"
+#include "client/foreign/formats/json_walk.h"
 #include "client/foreign/formats/npy_file.h"
 #include "protos/status/status.h"
 
 namespace msitd::formats {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kClassKey = "polygraphy_class";
 constexpr std::string_view kOldClassKey = "__polygraphy_encoded_";
@@ -76,23 +73,25 @@ struct EncodedArray {
   absl::Status problem;
 };
 
-// Collects the arrays while the file is parsed, because a tree of the whole
-// file would hold each of them several times.
-class Handler final : public nlohmann::json_sax<Json> {
+struct ArrayLevel : JsonLevel {
+  bool is_encoded = false;
+  bool is_torch = false;
+  std::optional<std::string> text;
+};
+
+// Collects the arrays of a file.
+class ArrayHandler final : public JsonWalk<ArrayLevel> {
  public:
   std::vector<EncodedArray> found;
-  // Why parsing stopped.
-  absl::Status status;
-  uint64_t error_offset = 0;
 
-  bool start_object(size_t) override { return Open(true); }
-  bool end_object() override {
-    const Frame frame = std::move(open_.back());
-    open_.pop_back();
-    if (frame.is_encoded && frame.text.has_value()) {
-      // A frame of its own is at the path of its parents.
+  ArrayHandler() : JsonWalk("json", kNestingMax) {}
+
+  bool CloseObject() override {
+    const ArrayLevel level = Close();
+    if (level.is_encoded && level.text.has_value()) {
+      // A level of its own is at the path of its parents.
       if (found.size() == kTensorsMax) return Stop(TooMuch("arrays"));
-      found.push_back(Decode(frame));
+      found.push_back(Decode(level));
       names_bytes_ += found.back().place.name.size();
       if (held_bytes_ > kPolygraphyBytesMax ||
           names_bytes_ > kPolygraphyNamesBytesMax) {
@@ -101,58 +100,32 @@ class Handler final : public nlohmann::json_sax<Json> {
     }
     return true;
   }
-  bool start_array(size_t) override { return Open(false); }
-  bool end_array() override {
-    open_.pop_back();
-    return true;
-  }
-  bool key(std::string& key) override {
+  bool Key(std::string& key) override {
     if (key.size() > kPolygraphyKeyBytesMax) {
       return Stop(MakeStatus(absl::StatusCode::kResourceExhausted,
                              "json: a key has more than {} bytes",
                              kPolygraphyKeyBytesMax));
     }
-    open_.back().key = std::move(key);
-    if (open_.back().key.starts_with(kOldClassKey)) {
-      open_.back().is_encoded = true;
+    levels().back().key = std::move(key);
+    if (levels().back().key.starts_with(kOldClassKey)) {
+      levels().back().is_encoded = true;
     }
     return true;
   }
-  bool string(std::string& text) override {
-    if (!Count()) return false;
-    if (open_.empty() || !open_.back().is_object) return true;
-    Frame& frame = open_.back();
-    if (frame.key == kClassKey) {
-      frame.is_encoded = text == "ndarray" || text == "Tensor";
-    } else if (frame.key == "array" || frame.key == "tensor") {
-      frame.is_torch = frame.key == "tensor";
-      frame.text = std::move(text);
+  bool Text(std::string& text) override {
+    Count();
+    if (levels().empty() || !levels().back().is_object) return true;
+    ArrayLevel& level = levels().back();
+    if (level.key == kClassKey) {
+      level.is_encoded = text == "ndarray" || text == "Tensor";
+    } else if (level.key == "array" || level.key == "tensor") {
+      level.is_torch = level.key == "tensor";
+      level.text = std::move(text);
     }
     return true;
-  }
-  bool null() override { return Count(); }
-  bool boolean(bool) override { return Count(); }
-  bool number_integer(int64_t) override { return Count(); }
-  bool number_unsigned(uint64_t) override { return Count(); }
-  bool number_float(double, const std::string&) override { return Count(); }
-  bool binary(Json::binary_t&) override { return true; }
-  bool parse_error(size_t offset, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    error_offset = offset;
-    return Stop(absl::InvalidArgumentError("it is not valid JSON"));
   }
 
  private:
-  // An open object or list.
-  struct Frame {
-    bool is_object = false;
-    std::string key;     // The current one, in an object.
-    int64_t index = -1;  // The current one, in a list.
-    bool is_encoded = false;
-    bool is_torch = false;
-    std::optional<std::string> text;
-  };
-
   static absl::Status TooMuch(std::string_view what) {
     return MakeStatus(
         absl::StatusCode::kResourceExhausted,
@@ -160,30 +133,10 @@ class Handler final : public nlohmann::json_sax<Json> {
         "with numpy.savez instead",
         what);
   }
-  bool Stop(absl::Status why) {
-    if (status.ok()) status = std::move(why);
-    return false;
-  }
-  // Counts a value of a list.
-  bool Count() {
-    if (!open_.empty() && !open_.back().is_object) ++open_.back().index;
-    return true;
-  }
-  bool Open(bool is_object) {
-    Count();
-    if (open_.size() == static_cast<size_t>(kNestingMax)) {
-      return Stop(MakeStatus(absl::StatusCode::kResourceExhausted,
-                             "json: it has more than {} values in one another",
-                             kNestingMax));
-    }
-    open_.push_back({});
-    open_.back().is_object = is_object;
-    return true;
-  }
 
   // Returns the place of an object that was just closed.
   ArrayLocation LocationOfClosed() const {
-    std::span<const Frame> path = open_;
+    std::span<const ArrayLevel> path = levels();
     // A lazy array is an object with the array as its member `values`.
     const bool is_lazy = path.size() > 1 && path.back().is_object &&
                          path[path.size() - 2].is_object &&
@@ -211,22 +164,22 @@ class Handler final : public nlohmann::json_sax<Json> {
       out.name = path.back().key;
       return out;
     }
-    for (const Frame& frame : path) {
+    for (const ArrayLevel& level : path) {
       if (!out.name.empty()) out.name += '/';
-      out.name += frame.is_object ? frame.key : std::to_string(frame.index);
+      out.name += level.is_object ? level.key : std::to_string(level.index);
     }
     return out;
   }
 
-  EncodedArray Decode(const Frame& frame) {
+  EncodedArray Decode(const ArrayLevel& level) {
     EncodedArray out{LocationOfClosed(), nullptr, {}};
-    if (frame.is_torch) {
+    if (level.is_torch) {
       out.problem = absl::UnimplementedError(
           "it is a tensor of torch in JSON; in Python, convert it with "
           "tensor.numpy() before it is saved");
       return out;
     }
-    auto bytes = FromBase64(*frame.text);
+    auto bytes = FromBase64(*level.text);
     if (!bytes.has_value() || !IsNpy(*bytes)) {
       out.problem = absl::InvalidArgumentError(
           "it is not a .npy file in base64, as Polygraphy writes since 0.33");
@@ -237,7 +190,6 @@ class Handler final : public nlohmann::json_sax<Json> {
     return out;
   }
 
-  std::vector<Frame> open_;
   // Of arrays.
   uint64_t held_bytes_ = 0;
   uint64_t names_bytes_ = 0;
@@ -286,13 +238,8 @@ OpenedFile OpenPolygraphy(std::shared_ptr<const ByteSource> bytes,
                       "arrays with numpy.savez instead",
                       kPolygraphyFileBytesMax);
   }
-  Handler handler;
-  const bool is_parsed =
-      Json::sax_parse(ByteIterator(*bytes), ByteIterator(), &handler);
-  if (!is_parsed && handler.error_offset >= bytes->size()) {
-    return absl::DataLossError("json: it is truncated");
-  }
-  if (!is_parsed) return handler.status;
+  ArrayHandler handler;
+  MSITD_RETURN_IF_ERROR(handler.Parse(*bytes));
   NameLocations(handler.found);
   std::vector<FileEntry> entries;
   for (EncodedArray& each : handler.found) {

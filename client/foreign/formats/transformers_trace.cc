@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,16 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "client/foreign/formats/byte_iterator.h"
 #include "client/foreign/formats/format_limits.h"
+#include "client/foreign/formats/json_walk.h"
 #include "client/foreign/formats/safetensors_file.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::formats {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kModuleKey = "module_path";
 constexpr std::string_view kInputsKey = "inputs";
@@ -57,115 +54,73 @@ uint64_t HeldBytes(const Row& row) {
   return out;
 }
 
-// Collects the tensors while the file is parsed.
-class Handler final : public nlohmann::json_sax<Json> {
+// Modules are in one another, with two levels of JSON for each.
+constexpr size_t kTraceDepthMax = size_t{16} * kNestingMax;
+
+struct TraceLevel : JsonLevel {
+  std::string module;  // The path, if this is a module.
+  int64_t call = 0;
+  std::optional<Row> row;  // Set if this may be a tensor.
+};
+
+// Collects the tensors of a file.
+class TraceHandler final : public JsonWalk<TraceLevel> {
  public:
   std::vector<Row> rows;
-  // Why parsing stopped.
-  absl::Status status;
-  uint64_t error_offset = 0;
 
-  bool start_object(size_t) override { return Open(true); }
-  bool end_object() override {
-    Frame frame = std::move(open_.back());
-    open_.pop_back();
-    if (!frame.row.has_value() || frame.row->shape.empty() ||
-        frame.row->type.empty()) {
+  TraceHandler() : JsonWalk("trace", kTraceDepthMax) {}
+
+  bool CloseObject() override {
+    TraceLevel level = Close();
+    if (!level.row.has_value() || level.row->shape.empty() ||
+        level.row->type.empty()) {
       return true;
     }
-    return AddRow(*std::move(frame.row));
+    return AddRow(*std::move(level.row));
   }
-  bool start_array(size_t) override { return Open(false); }
-  bool end_array() override {
-    open_.pop_back();
+  bool Key(std::string& key) override {
+    levels().back().key = key.substr(0, kTraceTextBytesMax);
     return true;
   }
-  bool key(std::string& key) override {
-    open_.back().key = key.substr(0, kTraceTextBytesMax);
-    return true;
-  }
-  bool string(std::string& text) override {
+  bool Text(std::string& text) override {
     Count();
-    if (open_.empty() || !open_.back().is_object) return true;
-    Frame& frame = open_.back();
-    if (frame.key == kModuleKey) {
+    if (levels().empty() || !levels().back().is_object) return true;
+    TraceLevel& level = levels().back();
+    if (level.key == kModuleKey) {
       if (text.empty() || text.size() > kTraceTextBytesMax) {
         return Stop(absl::InvalidArgumentError("trace: a module has no path"));
       }
-      frame.module = std::move(text);
-      const auto [calls, is_new] = calls_.try_emplace(frame.module, 0);
-      frame.call = calls->second++;
-      return !is_new || Hold(frame.module.size());
+      level.module = std::move(text);
+      const auto [calls, is_new] = calls_.try_emplace(level.module, 0);
+      level.call = calls->second++;
+      return !is_new || Hold(level.module.size());
     }
     if (text.size() > kTraceTextBytesMax) return true;
-    SetField(frame, std::move(text));
+    SetField(level, std::move(text));
     return true;
-  }
-  bool null() override { return Count(); }
-  bool boolean(bool) override { return Count(); }
-  bool number_integer(int64_t) override { return Count(); }
-  bool number_unsigned(uint64_t) override { return Count(); }
-  bool number_float(double, const std::string&) override { return Count(); }
-  bool binary(Json::binary_t&) override { return true; }
-  bool parse_error(size_t offset, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    error_offset = offset;
-    return Stop(absl::InvalidArgumentError("trace: it is not valid JSON"));
   }
 
  private:
-  // Modules are in one another, with two levels of JSON for each.
-  static constexpr size_t kDepthMax = size_t{16} * kNestingMax;
-
-  struct Frame {
-    bool is_object = false;
-    std::string key;     // The current one, in an object.
-    int64_t index = -1;  // The current one, in a list.
-    std::string module;  // The path, if this is a module.
-    int64_t call = 0;
-    std::optional<Row> row;  // Set if this may be a tensor.
-  };
-
-  bool Stop(absl::Status why) {
-    if (status.ok()) status = std::move(why);
-    return false;
-  }
-  bool Count() {
-    if (!open_.empty() && !open_.back().is_object) ++open_.back().index;
-    return true;
-  }
-  bool Open(bool is_object) {
-    Count();
-    if (open_.size() == kDepthMax) {
-      return Stop(MakeStatus(absl::StatusCode::kResourceExhausted,
-                             "trace: it has more than {} values in one another",
-                             kDepthMax));
-    }
-    open_.push_back({});
-    open_.back().is_object = is_object;
-    return true;
-  }
-
-  static void SetField(Frame& frame, std::string text) {
-    if (!frame.row.has_value()) frame.row.emplace();
-    Row& row = *frame.row;
-    if (frame.key == "shape")
+  static void SetField(TraceLevel& level, std::string text) {
+    if (!level.row.has_value()) level.row.emplace();
+    Row& row = *level.row;
+    if (level.key == "shape")
       row.shape = std::move(text);
-    else if (frame.key == "dtype")
+    else if (level.key == "dtype")
       row.type = std::move(text);
-    else if (frame.key == "value")
+    else if (level.key == "value")
       row.file = std::move(text);
-    else if (std::ranges::find(kStatistics, frame.key) != std::end(kStatistics))
-      row.statistics[frame.key] = std::move(text);
+    else if (std::ranges::find(kStatistics, level.key) != std::end(kStatistics))
+      row.statistics[level.key] = std::move(text);
   }
 
   // Finds the module and the side of the tensor whose object was just closed.
   bool AddRow(Row row) {
-    size_t module = open_.size();
-    while (module > 0 && open_[module - 1].module.empty()) --module;
+    size_t module = levels().size();
+    while (module > 0 && levels()[module - 1].module.empty()) --module;
     // A dict of the model that happens to have these keys.
     if (module == 0) return true;
-    const Frame& owner = open_[module - 1];
+    const TraceLevel& owner = levels()[module - 1];
     row.module = owner.module;
     row.call = owner.call;
     row.io = owner.key == kInputsKey    ? Io::kInput
@@ -175,10 +130,10 @@ class Handler final : public nlohmann::json_sax<Json> {
     size_t first = module;
     // {"args": [...], "kwargs": {...}}
     const bool has_sides =
-        row.io == Io::kInput && first < open_.size() &&
-        (open_[first].key == "args" || open_[first].key == "kwargs");
+        row.io == Io::kInput && first < levels().size() &&
+        (levels()[first].key == "args" || levels()[first].key == "kwargs");
     if (has_sides) ++first;
-    SetIndex(std::span<const Frame>(open_).subspan(first), row);
+    SetIndex(std::span<const TraceLevel>(levels()).subspan(first), row);
     if (rows.size() == kTensorsMax) {
       return Stop(
           absl::ResourceExhaustedError("trace: it has too many tensors"));
@@ -189,10 +144,10 @@ class Handler final : public nlohmann::json_sax<Json> {
   }
 
   // Joins the components of `path` until the longest index of a tensor.
-  static void SetIndex(std::span<const Frame> path, Row& row) {
-    for (const Frame& frame : path) {
-      const std::string number = std::to_string(frame.index);
-      const std::string& component = frame.is_object ? frame.key : number;
+  static void SetIndex(std::span<const TraceLevel> path, Row& row) {
+    for (const TraceLevel& level : path) {
+      const std::string number = std::to_string(level.index);
+      const std::string& component = level.is_object ? level.key : number;
       const size_t dot = row.index.empty() ? 0 : 1;
       if (row.index.size() + dot + component.size() > kIndexBytesMax) {
         row.is_index_cut = true;
@@ -212,7 +167,6 @@ class Handler final : public nlohmann::json_sax<Json> {
         "trace: it has too many texts of modules and tensors"));
   }
 
-  std::vector<Frame> open_;
   uint64_t held_bytes_ = 0;
   // How often each module was called.
   std::map<std::string, int64_t> calls_;
@@ -364,13 +318,8 @@ OpenedFile OpenTransformersTrace(std::shared_ptr<const ByteSource> bytes,
                       "_SUMMARY.json instead",
                       kTraceBytesMax);
   }
-  Handler handler;
-  const bool is_parsed =
-      Json::sax_parse(ByteIterator(*bytes), ByteIterator(), &handler);
-  if (!is_parsed && handler.error_offset >= bytes->size()) {
-    return absl::DataLossError("trace: it is truncated");
-  }
-  if (!is_parsed) return handler.status;
+  TraceHandler handler;
+  MSITD_RETURN_IF_ERROR(handler.Parse(*bytes));
   KeepLastFiles(handler.rows);
   std::vector<FileEntry> entries;
   for (const Row& row : handler.rows) {
