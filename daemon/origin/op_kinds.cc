@@ -5,13 +5,12 @@
 #include <array>
 #include <span>
 
+#include "daemon/calls/torch_function.h"
+
 namespace msitd::origin {
 namespace {
 
-// The prefixes that register_api and msprobe give to functions.
-constexpr std::array<std::string_view, 6> kFunctionPrefixes = {
-    "Functional.", "Torch.", "Tensor.", "VF.", "Aten.", "NPU."};
-
+constexpr std::string_view kAtenPrefix = "Aten.";
 constexpr std::string_view kCollectivePrefix = "Distributed.";
 
 constexpr std::array<std::string_view, 17> kMaskWriters = {
@@ -62,7 +61,7 @@ std::string_view LastWord(std::string_view name) {
 }  // namespace
 
 bool IsFunction(std::string_view op) {
-  return BeginsWithOne(op, kFunctionPrefixes);
+  return IsTorchFunction(op) || op.starts_with(kAtenPrefix);
 }
 
 bool IsCollective(std::string_view op) {

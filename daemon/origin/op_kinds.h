@@ -7,8 +7,8 @@
 // are foreign text: an unknown name has none of these properties.
 namespace msitd::origin {
 
-// Returns whether the op is a torch function (`Torch.log`, `Tensor.__mul__`) or
-// one of torch_npu, which has no state, and whose tensors are all arguments.
+// Returns whether the op is a function of torch or an operator of ATen, which
+// has no state, and whose tensors are all arguments.
 bool IsFunction(std::string_view op);
 
 // Returns whether the op is a function that exchanges data with other ranks.

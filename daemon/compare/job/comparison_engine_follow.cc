@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "daemon/calls/torch_function.h"
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/judge/row_builder.h"
-#include "daemon/compare/match/op_kind.h"
 #include "daemon/compare/match/target_names.h"
 #include "daemon/compare/view/tensor_view.h"
 #include "protos/status/status.h"
@@ -98,7 +98,7 @@ bool ComparisonEngine::WaitsForCalls(const GroupKey& key,
                                      const TensorPair& pair) const {
   // Calls that are recorded later may change with which call a call of a
   // function is paired.
-  return pair.golden != nullptr && IsFunction(pair.golden->key.op) &&
+  return pair.golden != nullptr && IsTorchFunction(pair.golden->key.op) &&
          !settled_.contains(key);
 }
 

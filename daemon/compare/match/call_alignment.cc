@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "daemon/compare/match/op_kind.h"
+#include "daemon/calls/torch_function.h"
 #include "daemon/compare/match/stretch_aligner.h"
 
 namespace msitd::compare {
@@ -103,7 +103,7 @@ struct Op {
     return golden.call_count() == target.call_count();
   }
   bool is_function() const {
-    return IsFunction(golden.tensors().front().tensor->key.op);
+    return IsTorchFunction(golden.tensors().front().tensor->key.op);
   }
   bool is_to_align() const {
     return !has_equal_counts() && OpTensors::AreNumbered(golden, target);

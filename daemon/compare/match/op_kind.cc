@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "daemon/calls/torch_function.h"
 
 namespace msitd::compare {
 namespace {
@@ -20,13 +21,6 @@ std::string BaseName(std::string_view op) {
 
 }  // namespace
 
-bool IsFunction(std::string_view op) {
-  static constexpr std::array<std::string_view, 5> kPrefixes = {
-      "Functional.", "NPU.", "Tensor.", "Torch.", "VF."};
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(),
-                     [op](std::string_view p) { return op.starts_with(p); });
-}
-
 bool SubtractsMean(std::string_view op) {
   std::string name = BaseName(op);
   if (name.find("rms") != std::string::npos) return false;
@@ -40,7 +34,7 @@ bool SubtractsMean(std::string_view op) {
 }
 
 bool IsMean(std::string_view op) {
-  return IsFunction(op) && BaseName(op) == "mean";
+  return IsTorchFunction(op) && BaseName(op) == "mean";
 }
 
 bool IsSum(std::string_view op) {
@@ -49,26 +43,26 @@ bool IsSum(std::string_view op) {
       "sub_", "rsub", "__sub__", "__rsub__", "sum"};
   const bool is_named =
       std::find(kNames.begin(), kNames.end(), BaseName(op)) != kNames.end();
-  return IsMean(op) || (IsFunction(op) && is_named);
+  return IsMean(op) || (IsTorchFunction(op) && is_named);
 }
 
 bool IsElementwiseProduct(std::string_view op) {
   static constexpr std::array<std::string_view, 5> kNames = {
       "mul", "mul_", "__mul__", "__rmul__", "__imul__"};
-  return IsFunction(op) &&
+  return IsTorchFunction(op) &&
          std::find(kNames.begin(), kNames.end(), BaseName(op)) != kNames.end();
 }
 
 bool IsProduct(std::string_view op) {
   const std::string name = BaseName(op);
-  return IsFunction(op) &&
+  return IsTorchFunction(op) &&
          (name == "linear" || name == "addmm" || name == "mm" ||
           name == "matmul" || name == "__matmul__");
 }
 
 bool IsSineOrCosine(std::string_view op) {
   const std::string name = BaseName(op);
-  return IsFunction(op) && (name == "sin" || name == "cos");
+  return IsTorchFunction(op) && (name == "sin" || name == "cos");
 }
 
 }  // namespace msitd::compare

@@ -7,10 +7,6 @@
 // spellings.
 namespace msitd::compare {
 
-// Returns whether an op is a function of torch, by the prefixes with which
-// these are recorded.
-bool IsFunction(std::string_view op);
-
 // Returns whether an op is a norm that subtracts the mean of its input.
 bool SubtractsMean(std::string_view op);
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/calls/torch_function.h"
 #include "daemon/compare/judge/basis.h"
-#include "daemon/compare/match/op_kind.h"
 #include "daemon/compare/origin/origin.h"
 #include "daemon/compare/origin/row_error.h"
 #include "protos/base/dtype.h"
@@ -147,7 +147,7 @@ int32_t OriginFinder::FlipAroundLone(int32_t event) {
   const TensorPair& pair = (*pairs_)[static_cast<size_t>(event)];
   const bool has_both = pair.golden != nullptr && pair.target != nullptr;
   int32_t call = tree_->event(event).call;
-  if ((has_both && !IsFunction(tree_->calls()[call].op)) ||
+  if ((has_both && !IsTorchFunction(tree_->calls()[call].op)) ||
       (role != Role::kInput && role != Role::kOutput)) {
     return kNobody;
   }
@@ -187,7 +187,7 @@ std::optional<std::string> OriginFinder::FlipOfLone() {
   if (flipped_ops_->empty()) return std::nullopt;
   std::string_view op = key.op;
   // The names of functions do not show by which module they were called.
-  if (IsFunction(op)) return NameOf(flipped_ops_->begin()->second);
+  if (IsTorchFunction(op)) return NameOf(flipped_ops_->begin()->second);
   for (size_t dot = op.rfind('.'); dot != std::string_view::npos;
        dot = op.rfind('.')) {
     op = op.substr(0, dot);
