@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/compare/match/run_losses.h"
 #include "daemon/origin/chain.h"
 #include "daemon/origin/rank_relations.h"
 #include "protos/base/order_label.h"
@@ -28,10 +29,10 @@ class Search {
         requests_(run),
         judge_(condition, trees_, padding_) {}
 
-  absl::StatusOr<OriginAnswer> Run() {
+  absl::StatusOr<OriginAnswer> Run(const compare::ActivitySource* activity) {
     MSITD_ASSIGN_OR_RETURN(info_, run_.GetInfo());
     MSITD_ASSIGN_OR_RETURN(out_.ranks, storage::FindRunRanks(run_, info_, {}));
-    MSITD_RETURN_IF_ERROR(CountLost());
+    MSITD_RETURN_IF_ERROR(CountLost(activity));
     MSITD_RETURN_IF_ERROR(ScanAll());
     if (first_tokens_.empty()) return std::move(out_);
     MSITD_RETURN_IF_ERROR(SearchRanks());
@@ -39,7 +40,7 @@ class Search {
   }
 
  private:
-  absl::Status CountLost();
+  absl::Status CountLost(const compare::ActivitySource* activity);
   absl::Status ScanAll();
   absl::Status Count(const storage::TensorInfo& tensor);
   void StartCall(const TensorKey& key);
@@ -87,18 +88,19 @@ class Search {
   std::map<int32_t, std::string> peer_doubts_;
   // The events that were loaded last.
   std::optional<RankEvents> events_;
-  std::map<int32_t, storage::RankCoverage> coverage_;  // By rank.
+  compare::LossesByRank losses_;
   std::vector<ReachedRank> reached_;  // All of them, in any order.
   OriginAnswer out_;
 };
 
-absl::Status Search::CountLost() {
-  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> coverage,
-                         run_.ListCoverage());
-  for (const storage::RankCoverage& of : coverage) {
-    out_.lost_count += of.total.dropped_count + of.total.truncated_count;
-    coverage_[of.rank] = of;
-  }
+absl::Status Search::CountLost(const compare::ActivitySource* activity) {
+  const auto is_any = [](int32_t) { return true; };
+  MSITD_ASSIGN_OR_RETURN(losses_,
+                         compare::FindLosses(run_, is_any, activity, stop_));
+  const compare::RunLosses total = losses_.Total();
+  // An unread place has one record or more.
+  out_.lost_count = total.dropped_count + total.truncated_count +
+                    total.lost_count + total.unread_place_count;
   return absl::OkStatus();
 }
 
@@ -231,10 +233,7 @@ absl::StatusOr<std::optional<uint64_t>> Search::SequenceBefore(int32_t rank,
 }
 
 absl::StatusOr<RecordFacts> Search::ReadFacts(int32_t rank) {
-  const auto coverage = coverage_.find(rank);
-  return RecordFacts::Read(
-      run_, info_, rank,
-      coverage == coverage_.end() ? nullptr : &coverage->second, stop_);
+  return RecordFacts::Read(run_, info_, rank, losses_, stop_);
 }
 
 std::string Search::EarlierDoubt(int32_t rank, int64_t token,
@@ -441,8 +440,9 @@ absl::Status Search::SearchRanks() {
 
 absl::StatusOr<OriginAnswer> FindOrigin(storage::RunReader& run,
                                         const Condition& condition,
+                                        const compare::ActivitySource* activity,
                                         storage::StopCheck stop) {
-  return Search(run, condition, stop).Run();
+  return Search(run, condition, stop).Run(activity);
 }
 
 }  // namespace msitd::origin

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/compare/match/stream_watch.h"
 #include "daemon/origin/rank_origin.h"
 #include "daemon/origin/symptom.h"
 #include "daemon/query/token_requests.h"
@@ -69,7 +70,8 @@ struct OriginAnswer {
   // Tensors that could not be judged: they have no summary, have -Inf from an
   // op of unknown kind, or have as many bad elements as unused rows of a batch
   // although their call did not receive such rows. Others have missing parts,
-  // or were dropped or truncated.
+  // or were dropped, truncated or lost. A place in the log that cannot be read
+  // counts as one.
   uint64_t unknown_count = 0;
   uint64_t incomplete_count = 0;
   uint64_t lost_count = 0;
@@ -81,10 +83,11 @@ struct OriginAnswer {
 // tensor of an earlier token has the symptom, but some may be ignored, unknown
 // or lost. The origin is then not known if it may be state of an earlier token.
 //
-// Blocks on the reader. Errors: those of the reader; that of `stop`, which must
-// be thread-safe.
+// `activity` is that of compare::FindLosses. Blocks on the reader. Errors:
+// those of the reader; that of `stop`, which must be thread-safe.
 absl::StatusOr<OriginAnswer> FindOrigin(storage::RunReader& run,
                                         const Condition& condition,
+                                        const compare::ActivitySource* activity,
                                         storage::StopCheck stop);
 
 }  // namespace msitd::origin

@@ -19,12 +19,12 @@ constexpr std::string_view kCacheClass = "Cache";
 
 absl::StatusOr<RecordFacts> RecordFacts::Read(
     storage::RunReader& run, const storage::RunInfo& info, int32_t rank,
-    const storage::RankCoverage* coverage, storage::StopCheck stop) {
+    const compare::LossesByRank& losses, storage::StopCheck stop) {
   RecordFacts out;
-  if (coverage != nullptr) {
-    out.may_lack_records_ =
-        coverage->total.dropped_count + coverage->total.truncated_count > 0;
-  }
+  const auto reported = losses.ranks.find(rank);
+  out.may_lack_records_ = losses.unread_place_count > 0 ||
+                          reported == losses.ranks.end() ||
+                          reported->second != compare::RunLosses();
   if (!info.capture_policy.empty() &&
       !capture::Decode(info.capture_policy, out.policies_)) {
     // A policy that cannot be read may exclude anything.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/compare/match/run_losses.h"
 #include "daemon/origin/module_facts.h"
 #include "protos/capture/capture_policy.h"
 #include "storage/face/run_reader.h"
@@ -16,17 +17,17 @@ namespace msitd::origin {
 // The gaps in the record of a rank, as far as the record shows them.
 class RecordFacts {
  public:
-  // `coverage` is that of the rank; null if the rank did not report any.
+  // `losses` are those of the run.
   //
   // Errors: those of the reader; that of `stop`.
   static absl::StatusOr<RecordFacts> Read(storage::RunReader& run,
                                           const storage::RunInfo& info,
                                           int32_t rank,
-                                          const storage::RankCoverage* coverage,
+                                          const compare::LossesByRank& losses,
                                           storage::StopCheck stop);
 
-  // Returns whether records may have been lost: the rank reported dropped or
-  // truncated records, or it reported nothing.
+  // Returns whether records may have been lost: the run lacks records of the
+  // rank, a place in the log cannot be read, or the rank reported nothing.
   bool may_lack_records() const { return may_lack_records_; }
 
   // Returns whether the capture policy excludes ops or sides of ops at `token`.

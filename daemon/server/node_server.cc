@@ -264,7 +264,7 @@ NodeServer::NodeServer(
       run_reader_service_(store.readers(), pools(), admission()),
       run_service_(store.runs(), store.readers(), pipeline_, archive_jobs_,
                    control_tasks_, admission()),
-      tensor_service_(*run_sources_, pools(), admission()),
+      tensor_service_(*run_sources_, activity(), pools(), admission()),
       metrics_({store.upkeep(), pipeline_, buffers_, pools(),
                 config.max_streams,
                 [this] { return comparisons_->live_count(); },
@@ -284,8 +284,7 @@ NodeServer::NodeServer(
            [this] { return SharedMemoryPages(); },
            [this] { return GatherDiagnostics(CurrentConfig(), metrics_); }},
           control_tasks_, admission()) {
-  comparisons_->WatchStreams(
-      [this](std::string_view run) { return pipeline_.ActivityOf(run); });
+  comparisons_->WatchStreams(activity());
   comparison_age_.Start("comparison-age", [this] {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const absl::Status status = stored_comparisons_->RemoveOld(

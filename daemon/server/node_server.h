@@ -120,6 +120,10 @@ class NodeServer {
              std::unique_ptr<access::AuditLog> audit);
 
   ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config);
+  // The streaming state of the runs of this daemon. Valid while this object is.
+  compare::ActivitySource activity() {
+    return [this](std::string_view run) { return pipeline_.ActivityOf(run); };
+  }
   service::Admission admission() {
     return {gatekeeper_, first_reads_, daemon_id_};
   }

@@ -324,8 +324,9 @@ absl::Status TensorServiceImpl::Origin(const Call& call,
   MSITD_ASSIGN_OR_RETURN(
       const auto run,
       readers_.OpenRunAt({request.source(), request.run()}, check));
+  const auto* const activity = request.source().empty() ? &activity_ : nullptr;
   MSITD_ASSIGN_OR_RETURN(const origin::OriginAnswer answer,
-                         origin::FindOrigin(*run, condition, check));
+                         origin::FindOrigin(*run, condition, activity, check));
   ToProto(answer, run->name(), response);
   return absl::OkStatus();
 }

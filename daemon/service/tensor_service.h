@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+
+#include "daemon/compare/match/stream_watch.h"
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/reactor.h"
 #include "daemon/service/call/task_pool.h"
@@ -13,9 +16,14 @@ namespace msitd::service {
 // it.
 class TensorServiceImpl final : public BoundedService<v1::TensorService> {
  public:
-  TensorServiceImpl(storage::RunReaders& readers, CallPools pools,
+  // `activity` is that of the runs of this daemon.
+  TensorServiceImpl(storage::RunReaders& readers,
+                    compare::ActivitySource activity, CallPools pools,
                     const Admission& admission)
-      : BoundedService(admission), readers_(readers), pools_(pools) {
+      : BoundedService(admission),
+        readers_(readers),
+        activity_(std::move(activity)),
+        pools_(pools) {
     Bound("GetTensor", &TensorServiceImpl::GetTensor);
     Bound("ListTensors", &TensorServiceImpl::ListTensors);
     Bound("ReadTensor", &TensorServiceImpl::ReadTensor);
@@ -66,6 +74,7 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
                       v1::FindOriginResponse& response);
 
   storage::RunReaders& readers_;
+  const compare::ActivitySource activity_;
   const CallPools pools_;
 };
 

@@ -214,7 +214,7 @@ void AddCounts(const FindOriginResponse& answer, Lines& lines) {
   add(answer.unknown_count(),
       "statistics that do not show it, or values that may be meant");
   add(answer.incomplete_count(), "a part is missing");
-  add(answer.lost_count(), "dropped or truncated");
+  add(answer.lost_count(), "dropped, truncated or lost");
 }
 
 std::string NoneText(const std::string& run, const FindOriginResponse& answer) {

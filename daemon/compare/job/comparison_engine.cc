@@ -335,14 +335,19 @@ absl::Status ComparisonEngine::FindLosses(const GroupMatcher& matcher) {
   const auto activity_of = [&](const std::string& source) {
     return may_lack && source.empty() ? &plan_.activity : nullptr;
   };
-  MSITD_ASSIGN_OR_RETURN(
-      golden_losses_,
-      compare::FindLosses(*golden_, matcher, false,
-                          activity_of(plan_.golden_source), stop));
-  MSITD_ASSIGN_OR_RETURN(
-      target_losses_,
-      compare::FindLosses(*target_, matcher, true,
-                          activity_of(plan_.target_source), stop));
+  const auto find = [&](storage::RunReader& run, bool is_target,
+                        const std::string& source) {
+    const auto is_compared = [&](int32_t rank) {
+      return !matcher.GroupNumbersOf(is_target, rank).empty();
+    };
+    return compare::FindLosses(run, is_compared, activity_of(source), stop);
+  };
+  MSITD_ASSIGN_OR_RETURN(const LossesByRank golden,
+                         find(*golden_, false, plan_.golden_source));
+  MSITD_ASSIGN_OR_RETURN(const LossesByRank target,
+                         find(*target_, true, plan_.target_source));
+  golden_losses_ = golden.Total();
+  target_losses_ = target.Total();
   golden_losses_.incomplete_count = golden_incomplete_.count();
   target_losses_.incomplete_count = target_incomplete_.count();
   ShowLossesOfRuns();

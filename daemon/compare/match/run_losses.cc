@@ -45,11 +45,20 @@ std::set<int32_t> OpenRanks(const ActivitySource& activity,
 
 }  // namespace
 
-absl::StatusOr<RunLosses> FindLosses(storage::RunReader& run,
-                                     const GroupMatcher& matcher,
-                                     bool is_target,
-                                     const ActivitySource* activity,
-                                     storage::StopCheck stop) {
+RunLosses LossesByRank::Total() const {
+  RunLosses out;
+  out.unread_place_count = unread_place_count;
+  for (const auto& [rank, losses] : ranks) {
+    out.dropped_count += losses.dropped_count;
+    out.truncated_count += losses.truncated_count;
+    out.lost_count += losses.lost_count;
+  }
+  return out;
+}
+
+absl::StatusOr<LossesByRank> FindLosses(
+    storage::RunReader& run, absl::FunctionRef<bool(int32_t rank)> selects,
+    const ActivitySource* activity, storage::StopCheck stop) {
   const auto open_ranks = [&] {
     return activity == nullptr ? std::set<int32_t>()
                                : OpenRanks(*activity, run.name());
@@ -60,7 +69,7 @@ absl::StatusOr<RunLosses> FindLosses(storage::RunReader& run,
                          run.ListCoverage());
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run.GetInfo());
   open.merge(open_ranks());
-  RunLosses out;
+  LossesByRank out;
   out.unread_place_count = info.counters.unread_place_count;
   uint64_t requested = 0;
   uint64_t accounted = info.counters.record_count();
@@ -71,15 +80,17 @@ absl::StatusOr<RunLosses> FindLosses(storage::RunReader& run,
   // Usually equal, which the counters show without a scan.
   const bool may_lack = activity != nullptr && requested != accounted;
   for (const storage::RankCoverage& rank : coverage) {
-    if (matcher.GroupNumbersOf(is_target, rank.rank).empty()) continue;
-    out.dropped_count += rank.total.dropped_count + rank.repeats.dangling_count;
-    out.truncated_count += rank.total.truncated_count;
+    if (!selects(rank.rank)) continue;
+    RunLosses& losses = out.ranks[rank.rank];
+    losses.dropped_count =
+        rank.total.dropped_count + rank.repeats.dangling_count;
+    losses.truncated_count = rank.total.truncated_count;
     if (!may_lack || open.contains(rank.rank)) continue;
     MSITD_ASSIGN_OR_RETURN(const StoredRecords stored,
                            CountRecords(run, rank.rank, stop));
     const uint64_t known =
         rank.AccountedCount(stored.complete, stored.incomplete);
-    out.lost_count +=
+    losses.lost_count =
         rank.requested_count() - std::min(rank.requested_count(), known);
   }
   return out;

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "storage/face/run_reader.h"
@@ -23,9 +24,20 @@ struct RunLosses {
   friend bool operator==(const RunLosses&, const RunLosses&) = default;
 };
 
-// Returns the losses of the ranks of the comparison, and the number of places
-// in the log that the daemon of the run could not read. A record that refers to
-// the bytes of a dropped record counts as dropped. `incomplete_count` is 0.
+struct LossesByRank {
+  // Those of the ranks that reported what they recorded. `incomplete_count` and
+  // `unread_place_count` are 0.
+  std::map<int32_t, RunLosses> ranks;
+  // Places in the log that the daemon of the run could not read. They may have
+  // records of any rank.
+  uint64_t unread_place_count = 0;
+
+  // Returns the losses of all these ranks and the unread places.
+  RunLosses Total() const;
+};
+
+// Returns the losses of the ranks that `selects` accepts. A record that refers
+// to the bytes of a dropped record counts as dropped.
 //
 // Records are lost if a client handed them over and the run has neither them
 // nor a reason. Records of an open stream may be in transit and are not lost.
@@ -36,11 +48,9 @@ struct RunLosses {
 //
 // Takes time proportional to the number of records of a rank that lacks some;
 // `stop` is called regularly. Errors: those of the reader and of `stop`.
-absl::StatusOr<RunLosses> FindLosses(storage::RunReader& run,
-                                     const GroupMatcher& matcher,
-                                     bool is_target,
-                                     const ActivitySource* activity,
-                                     storage::StopCheck stop);
+absl::StatusOr<LossesByRank> FindLosses(
+    storage::RunReader& run, absl::FunctionRef<bool(int32_t rank)> selects,
+    const ActivitySource* activity, storage::StopCheck stop);
 
 // Counts the incomplete tensors in the groups of one run. If shards of a rank
 // belong to several groups, these groups report the same incomplete tensors. At

@@ -91,7 +91,7 @@ class FoundOrigins:
     incomplete_count: int
     """Tensors of which a part is missing."""
     lost_count: int
-    """Tensors that were dropped."""
+    """Tensors that were dropped, truncated or lost."""
     ranks_held: tuple[RankRange, ...]
     ranks_lacking: tuple[RankRange, ...]
     partial: bool

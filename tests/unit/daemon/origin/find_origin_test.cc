@@ -139,6 +139,23 @@ TEST_F(FindOriginTest, ReportsWhatItCouldNotJudge) {
   EXPECT_EQ(Search(store_).lost_count, 7u);
 }
 
+// Clients report 1000 records; see ReportLost.
+TEST_F(FindOriginTest, RecordsThatNeverArrivedAreLost) {
+  CreateRun(store_);
+  RecordedProgram(store_).Call("Torch.log", {1}, {2});
+  EXPECT_EQ(Search(store_).lost_count, 0u);
+  RunActivity state;
+  const compare::ActivitySource activity = [&state](std::string_view) {
+    return state;
+  };
+  const OriginAnswer answer = Search(store_, /*is_strict=*/false, &activity);
+  EXPECT_EQ(answer.result, OriginAnswer::Result::kNone);
+  EXPECT_EQ(answer.lost_count, 1000 - answer.tensor_count);
+  // They may be in transit.
+  state.ranks = {{.rank = 0, .state = RankActivity::State::kOpen}};
+  EXPECT_EQ(Search(store_, /*is_strict=*/false, &activity).lost_count, 0u);
+}
+
 // Records an op with parameters that is clean at token 0 and bad at token 1.
 void RecordLinear(FakeStore& store, bool is_training) {
   RecordedProgram(store)

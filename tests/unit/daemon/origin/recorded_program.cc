@@ -121,7 +121,8 @@ void ReportLost(FakeStore& store, int32_t rank, uint64_t dropped_count) {
                   .ok());
 }
 
-OriginAnswer Search(FakeStore& store, bool is_strict) {
+OriginAnswer Search(FakeStore& store, bool is_strict,
+                    const compare::ActivitySource* activity) {
   Condition condition;
   condition.is_not_finite = true;
   condition.is_strict = is_strict;
@@ -130,7 +131,8 @@ OriginAnswer Search(FakeStore& store, bool is_strict) {
   };
   const auto run = store.OpenRun(kRun);
   EXPECT_TRUE(run.ok());
-  auto answer = FindOrigin(**run, condition, [] { return absl::OkStatus(); });
+  auto answer =
+      FindOrigin(**run, condition, activity, [] { return absl::OkStatus(); });
   EXPECT_TRUE(answer.ok()) << answer.status();
   return *std::move(answer);
 }

@@ -71,8 +71,9 @@ void CreateRun(testing::FakeStore& store, int32_t world_size = 1);
 void ReportLost(testing::FakeStore& store, int32_t rank,
                 uint64_t dropped_count);
 
-// Searches for NaN and infinities.
-OriginAnswer Search(testing::FakeStore& store, bool is_strict = false);
+// Searches for NaN and infinities. `activity` is that of FindOrigin.
+OriginAnswer Search(testing::FakeStore& store, bool is_strict = false,
+                    const compare::ActivitySource* activity = nullptr);
 
 // Returns `OP op`, `CODE op after A before B`, and so on, or the gaps of the
 // first symptom, or `none`.
