@@ -111,6 +111,13 @@ step(torch.ones(2, 4))
     assert "PASS" not in done.stdout
 
 
+def test_a_program_without_a_compiler_is_not_compared_with_itself() -> None:
+    done = script(TRAINING, "--against", "eager", expect=125)
+
+    assert "the model was not changed with --against eager" in done.stderr
+    assert "PASS" not in done.stdout
+
+
 def test_the_cpu_needs_another_device() -> None:
     done = script(TRAINING, "--against", "cpu", expect=125)
 

@@ -13,6 +13,8 @@ from msitd._exec.stand_ins import Nothing, at_import, stand_in
 from msitd._exec.wrapping import with_mapped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
 # Device types that torch can parse; others use the type that torch reserves for
@@ -33,12 +35,16 @@ _RESTORE_PRIORITY = 5
 class _Types:
     """Maps types of devices."""
 
-    def __init__(self, types: dict[str, str]) -> None:
+    def __init__(
+        self, types: dict[str, str], mapped: Callable[[], object] | None
+    ) -> None:
         # The program has imported torch.
         import torch
 
         self._device = torch.device
         self._types = types
+        # Called for the first device that is mapped.
+        self._mapped = mapped
 
     def add(self, old: str, new: str) -> None:
         self._types.setdefault(old, new)
@@ -47,19 +53,27 @@ class _Types:
         """Returns the device to which the method of a type, such as `cuda`,
         moves a tensor.
         """
-        return self._types.get(name)
+        return self.noted(self._types.get(name))
 
     def of(self, value: Any) -> Any:
         """Returns the new device for a mapped device, and any other value unchanged."""
         if isinstance(value, self._device):
-            new = self._types.get(value.type)
+            new = self.noted(self._types.get(value.type))
             return value if new is None else self._numbered(new, value.index)
         if isinstance(value, str):
             kind, colon, number = value.partition(":")
             new = self._types.get(kind)
             if new is not None and (not colon or number.isdigit()):
+                self.noted(new)
                 return self._numbered(new, int(number) if colon else None)
         return value
+
+    def noted(self, new: str | None) -> str | None:
+        """Returns `new`, and reports that the program uses it unless it is None."""
+        if new is not None and self._mapped is not None:
+            self._mapped()
+            self._mapped = None
+        return new
 
     def type_of(self, kind: Any) -> Any:
         """Returns the new type for a mapped type, and any other type unchanged."""
@@ -112,8 +126,14 @@ def _mode(types: _Types) -> Any:
     return Devices()
 
 
-def install(pairs: tuple[tuple[str, str], ...]) -> None:
+def install(
+    pairs: tuple[tuple[str, str], ...], mapped: Callable[[], object] | None = None
+) -> None:
     """Maps types of devices, and provides modules and methods of unavailable types.
+
+    Args:
+        pairs: The types: old, new.
+        mapped: Called for the first device of the program that is mapped.
 
     Raises:
         ValueError: torch does not accept one of the types.
@@ -123,7 +143,7 @@ def install(pairs: tuple[tuple[str, str], ...]) -> None:
     # The program has imported torch.
     import torch
 
-    types = _Types(dict(pairs))
+    types = _Types(dict(pairs), mapped)
     for old, new in pairs:
         try:
             torch.device(new)
@@ -180,8 +200,12 @@ def _stand_in_for(old: str, new: str, types: _Types) -> None:
         torchair.install(f"torch_{old}")
     # A package of Ascend, whose import makes CUDA mean NPU.
     at_import(f"torch_{old}.contrib.transfer_to_{old}", lambda: _add_cuda(new, types))
+
+    def move(value: Any, *_: Any, **__: Any) -> Any:
+        return value.to(types.noted(new))
+
     for kind in (torch.Tensor, torch.nn.Module):
-        setattr(kind, old, functools.partialmethod(_to, new))
+        setattr(kind, old, move)
     setattr(torch.Tensor, f"is_{old}", property(lambda _: False))
 
 
@@ -295,7 +319,3 @@ def _map_generators(types: _Types) -> None:
             return generator(types.of(device))
 
     torch.Generator = Generator
-
-
-def _to(self: Any, new: str, *_: Any, **__: Any) -> Any:
-    return self.to(new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import sys
@@ -81,11 +82,10 @@ def install(settings: ExecSettings) -> None:
         from msitd._exec import devices, recording, variations
 
         try:
-            mapped = variations.devices_of(settings.variation)
-            devices.install(settings.devices + mapped)
-            variations.change_process(settings.variation)
-            if settings.variation and not variations.changes_model(settings.variation):
-                telling.vary(settings.folder)
+            changed = functools.partial(telling.vary, settings.folder)
+            varied = variations.devices_of(settings.variation)
+            devices.install(settings.devices + varied, changed if varied else None)
+            variations.change_process(settings.variation, changed)
             paths.install_in_torch(settings.paths)
             recording.install(settings)
         except Exception as error:  # noqa: BLE001 - never the program's problem

@@ -6,6 +6,7 @@ as another device, or to its main model, right before the first call of that mod
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 import threading
@@ -61,13 +62,26 @@ def devices_of(variation: str) -> tuple[tuple[str, str], ...]:
     return tuple((kind, "cpu") for kind in found)
 
 
-def change_process(variation: str) -> None:
-    """Applies what concerns the whole process, apart from its devices."""
+def change_process(variation: str, changed: Callable[[], object]) -> None:
+    """Applies what concerns the whole process, apart from its devices.
+
+    Args:
+        variation: Any variation.
+        changed: Called when the program would compile something.
+    """
     if variation != "eager":
         return
     import torch._dynamo
 
     torch._dynamo.config.disable = True
+    compile_ = torch.compile
+
+    @functools.wraps(compile_)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        changed()
+        return compile_(*args, **kwargs)
+
+    torch.compile = call
 
 
 def change_model(
