@@ -1,4 +1,4 @@
-"""Runs the command msit as a user would."""
+"""Runs the commands msit and msprobe as a user would."""
 
 import os
 import re
@@ -28,14 +28,31 @@ def msit(
     environment: dict[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """Runs `msit WORDS` in a folder."""
+    return _run("msit", folder, words, expect, environment or {})
+
+
+def run_msprobe(
+    folder: Path, *words: str, expect: int = 0
+) -> "subprocess.CompletedProcess[str]":
+    """Runs `msprobe WORDS` in a folder, which also has its temporary files."""
+    return _run("msprobe", folder, words, expect, {"TMPDIR": str(folder)})
+
+
+def _run(
+    program: str,
+    folder: Path,
+    words: tuple[str, ...],
+    expect: int,
+    environment: dict[str, str],
+) -> "subprocess.CompletedProcess[str]":
     done = subprocess.run(
-        [BIN_DIR / "msit", *words],
+        [BIN_DIR / program, *words],
         cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, **environment},
     )
     assert done.returncode == expect, (words, done.stderr)
     return done

@@ -3,13 +3,13 @@
 import csv
 import json
 import math
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import openpyxl
 import pytest
+from msit_command import run_msprobe
 from report_pairs import (
     CASES,
     Data,
@@ -21,7 +21,7 @@ from report_pairs import (
     write_dump,
 )
 
-from daemon import BIN_DIR, ROOT
+from daemon import ROOT
 
 GOLDEN = ROOT / "tests/golden/msprobe_reports"
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(\d+\) \[([A-Z]+)\] (.*)")
@@ -33,16 +33,7 @@ REFUSED = (
 
 def msprobe(folder: Path, *words: str, expect: int = 0) -> str:
     """Runs `msprobe WORDS` in a folder, and returns its log, or its error."""
-    done = subprocess.run(
-        [BIN_DIR / "msprobe", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "TMPDIR": str(folder)},
-    )
-    assert done.returncode == expect, (words, done.stderr)
+    done = run_msprobe(folder, *words, expect=expect)
     assert not (done.returncode == 0 and done.stderr), done.stderr
     return done.stderr or done.stdout
 

@@ -4,33 +4,21 @@ and graph_visualize.
 
 import json
 import math
-import os
 import sqlite3
-import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import openpyxl
+from msit_command import run_msprobe
 from report_pairs import GROUP, Data, arguments, tensor, value, write_dump
-
-from daemon import BIN_DIR
 
 BAD = {"Max": math.nan, "Min": math.nan, "Mean": math.nan, "Norm": math.nan}
 
 
 def msprobe(folder: Path, *words: str, expect: int = 0) -> str:
     """Runs `msprobe WORDS` in a folder, and returns what it prints."""
-    done = subprocess.run(
-        [BIN_DIR / "msprobe", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "TMPDIR": str(folder)},
-    )
-    assert done.returncode == expect, (words, done.stderr)
+    done = run_msprobe(folder, *words, expect=expect)
     return done.stdout + done.stderr
 
 
