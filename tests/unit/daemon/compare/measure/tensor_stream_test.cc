@@ -17,27 +17,12 @@
 #include "protos/base/sample.h"
 #include "protos/compute/digest.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_store.h"
-#include "tests/support/named_runs.h"
-#include "tests/unit/daemon/compare/run_recorder.h"
+#include "tests/unit/daemon/compare/measure/stream_fixture.h"
 
 namespace msitd::compare {
 namespace {
 
 using Shape = std::vector<int64_t>;
-
-class SilentObserver final : public WorkObserver {
- public:
-  absl::Status Check() override {
-    return ++questions == cancelled_at ? absl::CancelledError("cancelled")
-                                       : absl::OkStatus();
-  }
-  void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-
-  int questions = 0;
-  int cancelled_at = -1;
-  uint64_t read_bytes = 0;
-};
 
 uint64_t Product(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1},
@@ -70,23 +55,15 @@ std::string NaiveConcat(const std::vector<RecordedTensor>& shards, size_t dim) {
   return out;
 }
 
-class TensorStreamTest : public ::testing::Test {
+class TensorStreamTest : public StreamFixture {
  protected:
   // Records random shards of equal shapes, except for `sizes` along `dim`.
   std::vector<RecordedTensor> Record(DType dtype, Shape shape, size_t dim,
                                      const std::vector<int64_t>& sizes) {
     std::vector<RecordedTensor> out;
     for (const int64_t size : sizes) {
-      RecordedTensor shard;
-      shard.op = "op" + std::to_string(recorded_++);
-      shard.dtype = dtype;
-      shard.shape = shape;
-      shard.shape[dim] = size;
-      shard.rank = static_cast<int32_t>(out.size());
-      shard.bytes.resize(Product(shard.shape) * ElementBytes(dtype));
-      for (char& c : shard.bytes) c = static_cast<char>(random_());
-      recorder_.Record(shard);
-      out.push_back(std::move(shard));
+      shape[dim] = size;
+      out.push_back(RecordOne(dtype, shape, static_cast<int32_t>(out.size())));
     }
     return out;
   }
@@ -98,38 +75,6 @@ class TensorStreamTest : public ::testing::Test {
   TensorSource SumOf(const std::vector<RecordedTensor>& shards) {
     return SourceOf(shards,
                     {.axes = {}, .term_count = shards.size(), .is_sum = true});
-  }
-
-  TensorSource SourceOf(const std::vector<RecordedTensor>& shards,
-                        ShardGrid grid) {
-    TensorSource source;
-    source.side = "golden";
-    source.run = *runs_.Open("g");
-    source.grid = std::move(grid);
-    for (const RecordedTensor& shard : shards) {
-      source.shards.push_back(*runs_.GetTensor(recorder_.KeyOf(shard)));
-    }
-    return source;
-  }
-
-  // Returns all bytes of the stream, and checks the size of every piece.
-  absl::StatusOr<std::string> Drain(const TensorSource& source) {
-    MSITD_ASSIGN_OR_RETURN(const auto stream,
-                           TensorStream::Open(source, observer_, buffers_));
-    std::string out;
-    uint64_t rest = stream->element_count();
-    while (rest > 0) {
-      MSITD_RETURN_IF_ERROR(stream->Fill());
-      const uint64_t count = stream->rest_count();
-      EXPECT_TRUE(count == rest ||
-                  count % compute::PairAccumulator::kPairBlockElements == 0);
-      const auto bytes = stream->Take(count);
-      out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      rest -= count;
-    }
-    dtype_ = stream->dtype();
-    summary_ = stream->summary();
-    return out;
   }
 
   // Adds shards of type `T` in the type `Sum`.
@@ -159,16 +104,6 @@ class TensorStreamTest : public ::testing::Test {
     }
     EXPECT_EQ(summary_.count, sum.size() * (IsComplex(dtype) ? 2 : 1));
   }
-
-  std::mt19937 random_{20};
-  testing::FakeStore store_;
-  RunRecorder recorder_{store_, "g"};
-  testing::NamedRuns runs_{store_};
-  SilentObserver observer_;
-  StreamBuffers buffers_;
-  int recorded_ = 0;
-  DType dtype_ = DType::kUnspecified;
-  Summary summary_;
 };
 
 TEST_F(TensorStreamTest, ConcatIsThatOfElementsForEveryWidthAndDimension) {

@@ -16,9 +16,7 @@
 #include "protos/base/shape.h"
 #include "protos/compute/digest.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_store.h"
-#include "tests/support/named_runs.h"
-#include "tests/unit/daemon/compare/run_recorder.h"
+#include "tests/unit/daemon/compare/measure/stream_fixture.h"
 #include "tests/unit/daemon/compare/view/naive_view.h"
 
 namespace msitd::compare {
@@ -26,42 +24,10 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-class CountingObserver final : public WorkObserver {
- public:
-  absl::Status Check() override {
-    return is_cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
-  }
-  void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-
-  bool is_cancelled = false;
-  uint64_t read_bytes = 0;
-};
-
-class ViewStreamTest : public ::testing::Test {
+class ViewStreamTest : public StreamFixture {
  protected:
-  // Records a tensor with random bytes.
   RecordedTensor Record(DType dtype, Shape shape, int32_t rank = 0) {
-    RecordedTensor out;
-    out.op = "op" + std::to_string(recorded_++);
-    out.dtype = dtype;
-    out.shape = std::move(shape);
-    out.rank = rank;
-    out.bytes.resize(ElementCount(out.shape) * ElementBytes(dtype));
-    for (char& c : out.bytes) c = static_cast<char>(random_());
-    recorder_.Record(out);
-    return out;
-  }
-
-  TensorSource SourceOf(const std::vector<RecordedTensor>& shards,
-                        ShardGrid grid = {}) {
-    TensorSource out;
-    out.side = "golden";
-    out.run = *runs_.Open("g");
-    out.grid = std::move(grid);
-    for (const RecordedTensor& shard : shards) {
-      out.shards.push_back(*runs_.GetTensor(recorder_.KeyOf(shard)));
-    }
-    return out;
+    return RecordOne(dtype, std::move(shape), rank);
   }
 
   // Returns a view of leaves of these shapes and types. The test keeps the
@@ -94,33 +60,7 @@ class ViewStreamTest : public ::testing::Test {
     return out;
   }
 
-  absl::StatusOr<std::string> Drain(const TensorSource& source) {
-    MSITD_ASSIGN_OR_RETURN(const auto stream,
-                           TensorStream::Open(source, observer_, buffers_));
-    std::string out;
-    uint64_t rest = stream->element_count();
-    while (rest > 0) {
-      MSITD_RETURN_IF_ERROR(stream->Fill());
-      const uint64_t count = stream->rest_count();
-      EXPECT_TRUE(count == rest ||
-                  count % compute::PairAccumulator::kPairBlockElements == 0);
-      const auto bytes = stream->Take(count);
-      out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      rest -= count;
-    }
-    summary_ = stream->summary();
-    return out;
-  }
-
-  std::mt19937 random_{3};
-  testing::FakeStore store_;
-  RunRecorder recorder_{store_, "g"};
-  testing::NamedRuns runs_{store_};
-  CountingObserver observer_;
-  StreamBuffers buffers_;
-  int recorded_ = 0;
   ViewPlan plan_;
-  Summary summary_;
 };
 
 TEST_F(ViewStreamTest, RandomViewsOfAnyWidthAreRead) {
@@ -335,7 +275,7 @@ TEST_F(ViewStreamTest, AShapeThatIsNotThatOfTheTensorIsDataLoss) {
 TEST_F(ViewStreamTest, ReadingCanBeCancelled) {
   const RecordedTensor tensor = Record(DType::kFloat32, {1100, 1000});
   const TensorSource source = ViewOf("transpose(0,1)", tensor);
-  observer_.is_cancelled = true;
+  observer_.cancelled_at = 0;
   EXPECT_TRUE(absl::IsCancelled(Drain(source).status()));
 }
 
