@@ -33,6 +33,15 @@ TensorKey KeyOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
 LeafName NameOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
   const TensorKey key = KeyOf(row, side);
   const Io io = key.io;
+  LeafName out;
+  if (io == Io::kState) {
+    // A value that a script saved, or a part of it.
+    out.part = 1;
+    out.entry = fmt::format("{}.{}.debug", key.op, key.call);
+    out.leaf = key.index.empty() ? out.entry
+                                 : fmt::format("{}.{}", out.entry, key.index);
+    return out;
+  }
   std::string_view side_name = "parameters";
   int part = 1;
   if (io == Io::kInput || io == Io::kGradOutput) {
@@ -47,7 +56,6 @@ LeafName NameOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
   }
   const bool is_module =
       key.op.starts_with("Module.") || key.op.starts_with("Cell.");
-  LeafName out;
   out.part = part;
   if (io == Io::kGradWeight) {
     // The row is an entry of its own.

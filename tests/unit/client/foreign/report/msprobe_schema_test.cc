@@ -206,6 +206,20 @@ constexpr char kFour[] =
 constexpr char kTwo[] =
     R"({"max": 2.0, "min": 1.0, "mean": 1.5, "l2_norm": 4.5})";
 
+// As msprobe 26.2.0 names the leaves of debug.json.
+TEST(MsprobeSchemaTest, SavedValuesHaveTheirOwnNames) {
+  v1::ComparisonRow row = RowOfStatistics(kFour, kFour, v1::PASS);
+  row.set_op("x_grad");
+  row.set_io(v1::IO_STATE);
+  row.set_call(1);
+  row.set_index("");
+  EXPECT_THAT(ReportOf(row, MsprobeMode::kSummary),
+              HasSubstr("x_grad.1.debug,x_grad.1.debug,"));
+  row.set_index("b.0");
+  EXPECT_THAT(ReportOf(row, MsprobeMode::kSummary),
+              HasSubstr("x_grad.1.debug.b.0,x_grad.1.debug.b.0,"));
+}
+
 TEST(MsprobeSchemaTest, StatisticsOfBothSidesHaveDifferencesAndAResult) {
   const std::string text =
       ReportOf(RowOfStatistics(kFour, kTwo, v1::FAIL), MsprobeMode::kSummary);
