@@ -257,6 +257,17 @@ def ranks_in(folder: Path) -> list[Rank]:
     return [Rank(number, path) for number, path in sorted(found)]
 
 
+def keys_of(ranks: list[Rank]) -> list[str]:
+    """Returns a key for each rank, with its folder if another one has its number."""
+    numbers = [rank.number for rank in ranks]
+    return [
+        f"rank_{rank.number}"
+        if numbers.count(rank.number) == 1
+        else f"rank_{rank.number} ({rank.folder.name})"
+        for rank in ranks
+    ]
+
+
 def write(folder: Path, found: dict[str, Any]) -> Path:
     """Writes the result, completely or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -285,8 +296,9 @@ def main(step: str, output: str) -> int:
                 "which they begin; no file is written",
             )
             return 0
+        keys = keys_of(ranks)
         found = {
-            f"rank_{ranks[i].number}": [ranks[i].describe(origin)]
+            keys[i]: [ranks[i].describe(origin)]
             for i, origin in sorted(origins.items())
         }
         path = write(Path(output), found)

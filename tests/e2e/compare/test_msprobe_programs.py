@@ -127,6 +127,15 @@ def test_names_of_modules_do_not_decide_the_pass(tmp_path: Path) -> None:
     assert origins(tmp_path) == {"rank_0": ["Module.a.backward.Linear.forward.0"]}
 
 
+def test_ranks_of_equal_numbers_have_their_own_keys(tmp_path: Path) -> None:
+    bad = {"Torch.f.0.forward": arguments(tensor(), output=tensor() | BAD)}
+    write_ranks(tmp_path, bad, bad, bad)
+    (tmp_path / "step0/rank1").rename(tmp_path / "step0/rank")
+    (tmp_path / "step0/rank2").rename(tmp_path / "step0/proc5")
+    found = {key: ["Torch.f.0.forward"] for key in ("rank_0 (rank)", "rank_0 (rank0)")}
+    assert origins(tmp_path) == found | {"rank_5": ["Torch.f.0.forward"]}
+
+
 def test_good_dumps_have_no_file(tmp_path: Path) -> None:
     write_ranks(tmp_path, {"Torch.f.0.forward": arguments(tensor())})
     assert origins(tmp_path) == {}
