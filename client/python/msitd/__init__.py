@@ -17,6 +17,7 @@ from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
+from msitd._core.requests import RequestRows
 from msitd.forcing import teacher_forcing
 from msitd.injection import Injection, inject
 
@@ -28,6 +29,7 @@ __all__ = [
     "HookHandle",
     "Injection",
     "MsitError",
+    "RequestRows",
     "inject",
     "register_api",
     "register_hook",

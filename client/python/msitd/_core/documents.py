@@ -44,6 +44,8 @@ class Documents:
         self._requests = TokenRequests(native)
         # The modules of each hooked model, by the op of the model.
         self.module_trees: dict[str, list[dict[str, Any]]] = {}
+        # The names of the sequences of each hooked model, by the op of the model.
+        self.sequence_ids: dict[str, Any] = {}
 
     def record_document(self, name: str, text: str, token: int = 0) -> bool:
         """Records a text that describes this rank, such as its module tree.
@@ -90,9 +92,10 @@ class Documents:
 
         Args:
             requests: Ids, or a mapping of ids to their rows of the batch:
-                `(first, end)`, a range, a slice, a number, or None if unknown.
-                An id has 1 to 128 bytes; there are at most 4096. Several calls
-                for the same token add up; the first rows of an id are kept.
+                `(first, end)`, a range, a slice, a number, a `RequestRows` with
+                columns and position, or None if unknown. An id has 1 to 128
+                bytes; there are at most 4096. Several calls for the same token
+                add up; the first rows of an id are kept.
             token: Default: the current token.
 
         Returns:
@@ -109,6 +112,13 @@ class Documents:
         except TypeError as error:
             raise problem_of(error, {}, {"token": token}) from None
         return code == _msit.OK or self._is_recorded(code)
+
+    def _record_request_texts(self, texts: dict[str, str], token: int) -> None:
+        """Like `record_requests`, with the texts of RequestRows."""
+        self._check_open()
+        code = self._requests.record_texts(texts, token)
+        if code != _msit.OK:
+            self._is_recorded(code)
 
     def _is_recorded(self, code: int) -> bool:
         raise NotImplementedError

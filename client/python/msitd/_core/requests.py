@@ -1,12 +1,14 @@
 """Records which requests are processed in a token.
 
 A request is a document at the token: its name contains the id, its text the
-rows. protos/base/request.h defines the same format.
+part of the batch. protos/base/request.h defines the same format.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from msitd import _msit
@@ -16,11 +18,94 @@ from msitd._core.vocabulary import IO_NUMBERS
 Requests = Mapping[Any, Any] | Iterable[Any]
 
 # The maximum that a daemon shows per token.
-_REQUESTS_MAX = 4096
+REQUESTS_MAX = 4096
 
 _DEVICE = "cpu:0"
 _OP_PREFIX = "request/"
 _ID_BYTES_MAX = 128
+# The maximum that a daemon reads, and its largest number.
+_TEXT_BYTES_MAX = 128
+_NUMBER_MAX = (1 << 63) - 1
+
+# First and end of a dimension, as in a slice.
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class RequestRows:
+    """The part of a batch that belongs to a request.
+
+    Two runs of a model seldom have equal batches: a prompt is padded to the
+    longest of its batch, or processed in chunks. These facts make the elements
+    of a request comparable across batches. `register_hook` determines most of
+    them from the arguments of the model; see its argument `requests`.
+
+    Attributes:
+        rows: Rows of the first dimension: `(first, end)`, a range, a slice or a
+            number; None if unknown. Stored as `(first, end)`.
+        columns: Elements of the second dimension that are not padding, in the
+            same forms. Only for batches of two dimensions, (batch, sequence).
+            None: all of them, if `batch` has two dimensions.
+        position: Position of the first of these elements in the sequence of the
+            request: the number of its tokens before it, without padding. None
+            if unknown.
+        batch: Lengths of the batch: the number of rows of a packed batch, which
+            has only this dimension, or `(rows, columns)`. None if unknown.
+
+    Raises:
+        ValueError: A value is out of its range, or does not fit another one.
+        TypeError: A value is not a number.
+    """
+
+    rows: Any = None
+    columns: Any = None
+    position: int | None = None
+    batch: Any = None
+
+    def __post_init__(self) -> None:
+        rows, columns = _span_of("rows", self.rows), _span_of("columns", self.columns)
+        batch = _lengths_of(self.batch)
+        position = self.position
+        if position is not None:
+            position = operator.index(position)
+            if not 0 <= position <= _NUMBER_MAX:
+                raise ValueError(f"position {position} is not 0 or a positive number")
+        if columns is not None and rows is None:
+            raise ValueError(f"columns {self.columns!r} need rows")
+        if columns is not None and batch is not None and len(batch) == 1:
+            raise ValueError(f"columns {self.columns!r} need a batch of two dimensions")
+        spans = (("rows", rows), ("columns", columns))
+        for (name, span), length in zip(spans, batch or (), strict=False):
+            if span is not None and span[1] > length:
+                raise ValueError(
+                    f"{name} {span[0]}:{span[1]} end after those of the batch {batch}"
+                )
+        for name, value in zip(
+            ("rows", "columns", "position", "batch"),
+            (rows, columns, position, batch),
+            strict=True,
+        ):
+            object.__setattr__(self, name, value)
+
+    def text(self) -> str:
+        """Returns the text of the document, `[ROWS[,COLUMNS]][@POSITION][/N[,M]]`.
+
+        Raises:
+            ValueError: It is too long.
+        """
+        spans = (span for span in (self.rows, self.columns) if span is not None)
+        text = ",".join(f"{first}:{end}" for first, end in spans)
+        if self.position is not None:
+            text += f"@{self.position}"
+        if self.batch is not None:
+            text += "/" + ",".join(map(str, self.batch))
+        if len(text) > _TEXT_BYTES_MAX:
+            raise ValueError(f"rows {text} have more than {_TEXT_BYTES_MAX} characters")
+        return text
+
+
+class UncountedRows(RequestRows):
+    """Rows whose position is unknown, and not the number of the rows before."""
 
 
 class TokenRequests:
@@ -30,7 +115,7 @@ class TokenRequests:
         self._native = native
         # The last token and its requests, so that nothing is recorded twice.
         self._token = -1
-        self._rows: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
 
     def record(self, requests: Requests, token: int) -> int:
         """Records the requests that are new at the token. Returns a code of libmsit.
@@ -39,46 +124,76 @@ class TokenRequests:
             ValueError: There are too many requests, or rows are not a range.
             TypeError: An id is not a str.
         """
-        rows = _rows_by_id(requests)
+        rows = rows_by_id(requests)
+        return self.record_texts(
+            {id_: part.text() for id_, part in rows.items()}, token
+        )
+
+    def record_texts(self, texts: Mapping[str, str], token: int) -> int:
+        """Like `record`, for the texts of the documents by id."""
         if token != self._token:
-            self._token, self._rows = token, {}
-        for request, text in rows.items():
-            if self._rows.get(request) == text:
+            self._token, self._texts = token, {}
+        for request, text in texts.items():
+            if self._texts.get(request) == text:
                 continue
             op = _OP_PREFIX + request
             place = (_DEVICE, token, op, 0, IO_NUMBERS["state"], "", None)
             code = self._native.record_document(text, place)
             if code != _msit.OK:
                 return code
-            self._rows[request] = text
+            self._texts[request] = text
         return _msit.OK
 
 
-def _rows_by_id(requests: Requests) -> dict[str, str]:
+def rows_by_id(requests: Requests) -> dict[str, RequestRows]:
+    """Returns the rows of each request.
+
+    Raises:
+        ValueError: There are too many requests, or rows are not a range.
+        TypeError: Rows are not numbers.
+    """
     if isinstance(requests, Mapping):
-        out = {str(request): _text_of(rows) for request, rows in requests.items()}
+        out = {str(request): _rows_of(rows) for request, rows in requests.items()}
     else:
         # A str is one id, not a list of characters.
         ids = [requests] if isinstance(requests, str) else requests
-        out = {str(request): "" for request in ids}
-    if len(out) > _REQUESTS_MAX:
-        raise ValueError(f"{len(out)} requests, a token has at most {_REQUESTS_MAX}")
+        out = {str(request): RequestRows() for request in ids}
+    if len(out) > REQUESTS_MAX:
+        raise ValueError(f"{len(out)} requests, a token has at most {REQUESTS_MAX}")
     for request in out:
         if not 0 < len(request.encode(errors="replace")) <= _ID_BYTES_MAX:
             raise ValueError(f"request {request[:32]!r}… is not 1 to 128 bytes long")
     return out
 
 
-def _text_of(rows: Any) -> str:
-    if rows is None:
-        return ""
-    if isinstance(rows, int):
-        first, end, step = rows, rows + 1, 1
-    elif isinstance(rows, (range, slice)):
-        first, end, step = rows.start or 0, rows.stop, rows.step or 1
+def _rows_of(rows: Any) -> RequestRows:
+    return rows if isinstance(rows, RequestRows) else RequestRows(rows)
+
+
+def _span_of(name: str, span: Any) -> Span | None:
+    if span is None:
+        return None
+    step: Any = 1
+    if isinstance(span, (range, slice)):
+        first, end, step = span.start or 0, span.stop, span.step or 1
     else:
-        first, end = rows
-        step = 1
-    if step != 1 or end is None or not 0 <= first <= end:
-        raise ValueError(f"rows {rows!r} are no range from 0 on, in steps of one")
-    return f"{int(first)}:{int(end)}"
+        try:
+            first = operator.index(span)
+            end = first + 1
+        except TypeError:
+            first, end = span
+    if step != 1 or end is None or not 0 <= first <= end <= _NUMBER_MAX:
+        raise ValueError(f"{name} {span!r} are no range from 0 on, in steps of one")
+    return operator.index(first), operator.index(end)
+
+
+def _lengths_of(batch: Any) -> tuple[int, ...] | None:
+    if batch is None:
+        return None
+    lengths = (batch,) if hasattr(batch, "__index__") else tuple(batch)
+    lengths = tuple(map(operator.index, lengths))
+    if len(lengths) not in (1, 2):
+        raise ValueError(f"batch {batch!r} does not have one or two dimensions")
+    if not all(0 <= length <= _NUMBER_MAX for length in lengths):
+        raise ValueError(f"batch {batch!r} has a length that is not 0 or positive")
+    return lengths

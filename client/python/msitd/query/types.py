@@ -313,15 +313,29 @@ class TokenRequest:
 
     id: str
     rows: str
-    """The request's rows of the batch, such as `0:128`; empty if unknown."""
+    """The request's part of the batch, such as `0:128` or `1:2,4:9@0/2,9`, in the
+    form of `protos/base/request.h`; empty if unknown.
+    """
 
     @property
-    def row_slice(self) -> slice:
-        """The request's rows as an index into a tensor; all rows if unknown."""
-        first, _, end = self.rows.partition(":")
-        if not (first.isdecimal() and end.isdecimal()):
+    def row_slice(self) -> slice | tuple[slice, slice]:
+        """The request's part of the batch as an index into a tensor.
+
+        A pair of slices if the rows have columns, which exclude padding. All
+        rows if unknown.
+        """
+        spans = self.rows.partition("/")[0].partition("@")[0].split(",")
+        slices = [found for span in spans if (found := _slice_of(span)) is not None]
+        if len(slices) != len(spans) or len(slices) > 2:
             return slice(None)
-        return slice(int(first), int(end))
+        return (slices[0], slices[1]) if len(slices) == 2 else slices[0]
+
+
+def _slice_of(span: str) -> slice | None:
+    first, _, end = span.partition(":")
+    if not (first.isdecimal() and end.isdecimal()):
+        return None
+    return slice(int(first), int(end))
 
 
 @mirrors("Tensor")

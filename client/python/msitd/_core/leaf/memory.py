@@ -100,7 +100,7 @@ def torch_reader() -> _msit.TorchReader | None:
         return None
 
 
-def _is_captured(torch: Any, device_type: str) -> bool:
+def is_captured(torch: Any, device_type: str) -> bool:
     """Returns whether the work of this thread is being captured into a device graph."""
     module = getattr(torch, device_type, None)
     test = getattr(module, "is_current_stream_capturing", None)
@@ -141,7 +141,7 @@ def _record_torch(
     if origin.type != "cpu":
         if origin.type == "meta":
             raise TypeError("a tensor on the device `meta` has no bytes")
-        if _is_captured(torch, origin.type):
+        if is_captured(torch, origin.type):
             raise TypeError(_CAPTURED)
     if dtype is None:
         tensor = small_elements.in_whole_bytes(torch, tensor)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from msitd._core.graph.graphs import Note
     from msitd._core.leaf.leaves import LeafRecorder
     from msitd._core.listening import CallListener
+    from msitd._core.module.forward_requests import ForwardRequests
     from msitd._core.module.native_calls import Progress
     from msitd._core.module.options import HookOptions
     from msitd._core.module.placed_hooks import PlacedHooks
@@ -28,6 +29,7 @@ class ModelContext:
 
     Attributes:
         tokens: References to the tokens to record, or None for all.
+        requests: Records the requests of forwards; None if nothing does.
         backward: None if gradients are not recorded.
         note: Records into a graph that Dynamo traces. None if graphs end at hooks.
         is_tracing: Returns whether Dynamo traces the caller into such a graph.
@@ -41,6 +43,7 @@ class ModelContext:
     progress: Progress
     placed: PlacedHooks
     steps: Steps
+    requests: ForwardRequests | None
     leaves: LeafRecorder
     listener: CallListener | None
     backward: Backward | None

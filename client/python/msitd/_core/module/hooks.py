@@ -14,6 +14,7 @@ from msitd._core.listening import safe_listener
 from msitd._core.module import hooked_models, optimizers
 from msitd._core.module.call_hooks import CallHooks
 from msitd._core.module.context import ModelContext
+from msitd._core.module.forward_requests import requests_of
 from msitd._core.module.graph_hooks import GraphHooks
 from msitd._core.module.hook_life import HookLife
 from msitd._core.module.model_facts import ModelFacts
@@ -162,6 +163,7 @@ class HookHandle(HookLife, GraphHooks):
             progress=progress,
             placed=PlacedHooks(client, tokens),
             steps=steps,
+            requests=requests_of(model, client, skips, options, self._op_of("")),
             leaves=leaves,
             listener=listener,
             backward=backward,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msitd._core.leaf.options import RecordOptions
 from msitd._core.module.hooked_models import check_name
@@ -25,7 +25,7 @@ class HookOptions(RecordOptions):
     weights: bool = False
     optimizer_state: bool = False
     time: str = "auto"
-    requests: Callable[[], Requests] | None = None
+    requests: Callable[[], Requests] | Literal[False] | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -34,5 +34,7 @@ class HookOptions(RecordOptions):
             raise ValueError("optimizer_state needs gradients=True")
         if self.time not in TIMES:
             raise ValueError(f"time {self.time!r} is none of {list(TIMES)}")
+        if self.requests not in (None, False) and not callable(self.requests):
+            raise ValueError(f"requests {self.requests!r} is not a function, nor False")
         if self.name is not None:
             check_name(self.name)

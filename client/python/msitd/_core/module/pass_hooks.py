@@ -35,7 +35,7 @@ class PassHooks:
         self._is_grad_enabled = torch.is_grad_enabled
         self._client = context.client
         self._recording = context.client._recording
-        self._requests = context.options.requests
+        self._requests = context.requests
         self._tokens = context.tokens
         self._skips = context.skips
         self._thread = context.thread
@@ -113,7 +113,7 @@ class PassHooks:
                         skips.count(op, "", REPLICA)
                 # A checkpoint repeats parts of the model.
                 elif not is_in_backward():
-                    begin_pass(forward, op, is_root, kwargs, follow)
+                    begin_pass(forward, op, is_root, args, kwargs, follow)
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 skips.count_error(op, "", error)
             if inner is not None:
@@ -174,6 +174,7 @@ class PassHooks:
         forward: Forward,
         op: str,
         is_root: bool,
+        args: tuple[Any, ...],
         kwargs: dict[str, Any],
         follow: Callable[[], None],
     ) -> None:
@@ -196,12 +197,10 @@ class PassHooks:
             if self._backward is not None:
                 self._backward.begin_pass(forward.has_gradients)
             self._placed.follow(forward.token)
+            if self._requests is not None:
+                self._begin_requests(forward.token, is_root, args, kwargs)
             if self._progress.is_paused:
                 return
-            if self._requests is not None and (
-                self._tokens is None or forward.token in self._tokens
-            ):
-                self._client.record_requests(self._requests(), forward.token)
             if self._has_phase and is_root and kwargs:
                 record_phase(self._client, op, forward.token, kwargs)
         except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -209,11 +208,31 @@ class PassHooks:
         finally:
             self._recording.leave()
 
+    def _begin_requests(
+        self, token: int, is_root: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        requests = self._requests
+        if requests is None:
+            return
+        if self._progress.is_paused:
+            requests.miss()
+            return
+        is_recorded = self._tokens is None or token in self._tokens
+        requests.begin(
+            args,
+            kwargs,
+            token if is_recorded else None,
+            is_root=is_root,
+            is_in_graph=self._thread.is_in_graph,
+        )
+
     def _end_pass(self, forward: Forward, is_root: bool, result: Any) -> None:
         if self._progress.is_over:
             return
         try:
             with self._recording:
+                if self._requests is not None:
+                    self._requests.end(result)
                 self._steps.end_pass(forward.token, is_root, result)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skips.count_error(self._root_op, "", error)

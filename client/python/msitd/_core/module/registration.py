@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.options import HookOptions
@@ -31,7 +31,7 @@ def register_hook(
     op_pattern: str | Iterable[str] | None = None,
     tokens: Collection[int] | None = None,
     time: str = "auto",
-    requests: Callable[[], Requests] | None = None,
+    requests: Callable[[], Requests] | Literal[False] | None = None,
     name: str | None = None,
 ) -> HookHandle:
     """Records inputs and outputs of every module of `model` in each forward.
@@ -146,8 +146,20 @@ def register_hook(
             parameters that require gradients. If nothing calls `model` itself,
             but its children, a second call of the same child ends a step
             without training.
-        requests: Called when a step begins. Returns the requests that the step
-            processes, as `Client.record_requests` takes them.
+        requests: Called when a forward begins. Returns the requests that it
+            processes, as `Client.record_requests` takes them. Of each request
+            with rows, the following is added if the function does not return
+            it: the lengths of the batch, from `input_ids` or `inputs_embeds`;
+            the columns without padding, from an `attention_mask` of two
+            dimensions; and the position, which is the number of unmasked tokens
+            before, or the length of the cache without a mask, or the number of
+            rows of the request so far if the batch has one dimension. What
+            cannot be determined is left out. Default: a model of transformers
+            that is not an encoder-decoder model records each row of its
+            `input_ids` as a request; other models record none. The id is
+            derived from the tokens of the row, and is the same in all runs with
+            the same prompt. If a sequence occurs again in a run, its id ends
+            with `-2` and so on. False: nothing is recorded by itself.
         name: The op of the model, and the first part of the ops of its modules:
             `G` and `G.0.weight` instead of `root` and `root.0.weight`. For
             programs that record several models. Default: `root`; while the

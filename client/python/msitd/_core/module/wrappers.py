@@ -71,6 +71,13 @@ class ModuleNames:
             module = getattr(module, held)
         return module
 
+    def unwrap_copied(self, module: torch.nn.Module) -> torch.nn.Module:
+        """Like `unwrap`, also inside a wrapper that calls copies of the module."""
+        module = self.unwrap(module)
+        while copied := _held_name(module, self._copiers):
+            module = self.unwrap(getattr(module, copied))
+        return module
+
     def children_of(self, module: torch.nn.Module) -> Iterator[torch.nn.Module]:
         """Yields the children of a module without their wrappers."""
         if copied := _held_name(module, self._copiers):
