@@ -3,6 +3,7 @@
 tests/golden/engines/vllm.json has the signatures of the released classes.
 """
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -119,17 +120,37 @@ class WorkerWrapperBase:
         return self.worker.execute_model(scheduler_output)
 
 
-def batch(**lengths: int) -> Any:
-    """Returns a scheduler's output for a step."""
+def batch(computed: Mapping[str, int] | None = None, /, **lengths: int) -> Any:
+    """Returns a scheduler's output for a step.
+
+    Args:
+        computed: Numbers of tokens that earlier steps computed. Other requests
+            are new.
+        lengths: Numbers of tokens of the step.
+    """
+    old = {id_: n for id_, n in (computed or {}).items() if id_ in lengths}
     return SimpleNamespace(
-        num_scheduled_tokens=lengths, total_num_scheduled_tokens=sum(lengths.values())
+        num_scheduled_tokens=lengths,
+        total_num_scheduled_tokens=sum(lengths.values()),
+        scheduled_new_reqs=[
+            SimpleNamespace(req_id=id_, num_computed_tokens=0)
+            for id_ in lengths
+            if id_ not in old
+        ],
+        scheduled_cached_reqs=SimpleNamespace(
+            req_ids=list(old), num_computed_tokens=list(old.values())
+        ),
     )
 
 
 def serve(wrapper: WorkerWrapperBase) -> list[torch.Tensor]:
     """Profiles, prefills two requests, decodes, and runs a step without rows."""
     wrapper.worker.model_runner.profile_run()
-    steps = (batch(a=3, b=2), batch(a=1, b=1), batch(b=1))
+    steps = (
+        batch(a=3, b=2),
+        batch({"a": 3, "b": 2}, a=1, b=1),
+        batch({"b": 3}, b=1),
+    )
     results = [wrapper.execute_model(step) for step in steps]
     if type(wrapper.worker.model_runner) is GPUModelRunner:
         assert wrapper.execute_model(batch()) is None

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 import torch
 from engine_places import places, signature, values
+from engine_sglang import Decoder, Mode, batch_of
 from msitd._core.daemon import face_client
 from msitd.engines.sglang import Dumper, DumperConfig, import_dumps, plugin, recording
 from msitd.engines.sglang.filters import Filter
+from msitd.engines.sglang.model import rows_of
 from torch import nn
 
 from daemon import BIN_DIR, ROOT, Daemon
@@ -420,35 +422,6 @@ def test_no_file_runs_anything(daemon: Daemon) -> None:
     assert "empty has no file of a dump" in done.stderr
 
 
-class Decoder(nn.Module):
-    """Is called through its forward, like models of SGLang."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(8, 4)
-        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
-
-    def forward(
-        self, input_ids: torch.Tensor, positions: torch.Tensor, forward_batch: Any
-    ) -> Any:
-        hidden = self.embed(input_ids) + positions[:, None]
-        for layer in self.layers:
-            hidden = layer(hidden)
-        return SimpleNamespace(next_token_logits=hidden)
-
-
-def batch_of(rids: list[str], lengths: list[int] | None) -> Any:
-    rows = sum(lengths) if lengths else len(rids)
-    return SimpleNamespace(
-        input_ids=torch.arange(rows),
-        positions=torch.arange(rows),
-        seq_lens=torch.tensor(lengths or [9] * len(rids)),
-        req_pool_indices=torch.arange(len(rids)),
-        extend_seq_lens_cpu=lengths,
-        rids=rids,
-    )
-
-
 def serve(model: Decoder, dumper: Dumper) -> list[torch.Tensor]:
     """Runs a prefill and two decodes, as SGLang's ModelRunner does."""
     if dumper.may_enable:
@@ -488,6 +461,33 @@ def test_hooks_record_batches_requests_and_modules(
     assert {int(row.get("token", 0)) for row in of_a["tensors"]} == {0, 1, 2}
     of_b = daemon.ctl_json("tensor", "list", "--run", "r", "--request", "b")
     assert {int(row.get("token", 0)) for row in of_b["tensors"]} == {0, 1}
+
+
+def test_rows_have_the_position_of_their_batch() -> None:
+    def text(batch: Any) -> dict[str, str]:
+        parts = rows_of(batch, batch.rids)
+        return {id_: "" if part is None else part.text() for id_, part in parts.items()}
+
+    prefill = batch_of(["a", "b"], [3, 2], [0, 7])
+    assert text(prefill) == {"a": "0:3@0/5", "b": "3:5@7/5"}
+    # Without the prefixes, the lengths of the sequences are known.
+    assert text(batch_of(["a"], [3])) == {"a": "0:3@0/3"}
+    decode = batch_of(["a", "b"], None)
+    assert text(decode) == {"a": "0:1@8/2", "b": "1:2@8/2"}
+    # The engine pads a batch, and knows lengths that the accelerator does not.
+    decode.input_ids = torch.arange(4)
+    decode.seq_lens_cpu = torch.tensor([4, 5])
+    assert text(decode) == {"a": "0:1@3/4", "b": "1:2@4/4"}
+    drafts = batch_of(["a", "b"], None)
+    drafts.forward_mode = Mode.TARGET_VERIFY
+    assert text(drafts) == {"a": "", "b": ""}
+    drafts.spec_info = SimpleNamespace(draft_token_num=3)
+    assert text(drafts) == {"a": "", "b": ""}
+    drafts.input_ids = torch.arange(6)
+    assert text(drafts) == {"a": "0:3/6", "b": "3:6/6"}
+    unknown = batch_of(["a"], None)
+    unknown.forward_mode = Mode.EXTEND
+    assert text(unknown) == {"a": ""}
 
 
 def test_hooks_come_and_go_while_an_engine_runs(make: Any, daemon: Daemon) -> None:

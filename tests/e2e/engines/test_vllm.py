@@ -50,15 +50,20 @@ def worker_of(kind: str, **options: int) -> ExtendedWorker:
     return ExtendedWorker(RUNNERS[kind](Model()), **options)
 
 
+def rows_of(daemon: Daemon, request: str) -> list[tuple[int, str]]:
+    """Returns the tokens of a request, with its part of their batches."""
+    flags = ("--request", request, "--ops", "root.embed", "--io", "output")
+    listed = daemon.ctl_json("tensor", "list", "--run", "r", *flags)["tensors"]
+    return [(int(row.get("token", 0)), row["requests"][0]["rows"]) for row in listed]
+
+
 def test_stand_ins_and_uses_have_the_signatures_of_the_released_classes() -> None:
     for name, methods in GOLDEN["classes"].items():
         ours = getattr(engine_vllm, name)
         for method, parameters in methods.items():
             if method != "__init__":
                 assert signature(getattr(ours, method)) == parameters, (name, method)
-    assert {"num_scheduled_tokens", "total_num_scheduled_tokens"} <= set(
-        GOLDEN["scheduler_output"]
-    )
+    assert set(vars(batch())) <= set(GOLDEN["scheduler_output"])
     # vLLM refuses an extension with a name that a worker already has.
     names = {name for name in vars(WorkerExtension) if not name.startswith("__")}
     assert names == {"msitd_start", "msitd_stop", "msitd_step", "msitd_status"}
@@ -85,18 +90,25 @@ def test_each_step_is_a_token_and_its_requests_have_their_rows(
         "root.layers.0",
         "root.layers.1",
     }
-    rows = {}
-    for request in "ab":
-        listed = daemon.ctl_json(
-            *("tensor", "list", "--run", "r", "--request", request),
-            *("--ops", "root.embed", "--io", "output"),
-        )["tensors"]
-        rows[request] = [
-            (int(row.get("token", 0)), row["requests"][0].get("rows")) for row in listed
-        ]
     # b precedes a in the batch.
-    assert rows["a"] == [(0, "2:5"), (1, "1:2")]
-    assert rows["b"] == [(0, "0:2"), (1, "0:1"), (2, "0:1")]
+    assert rows_of(daemon, "a") == [(0, "2:5@0/5"), (1, "1:2@3/2")]
+    assert rows_of(daemon, "b") == [(0, "0:2@0/5"), (1, "0:1@2/2"), (2, "0:1@3/1")]
+
+
+def test_drafts_are_rows_of_their_request(daemon: Daemon) -> None:
+    worker = worker_of("v1")
+    worker.msitd_start("r")
+    worker.execute_model(batch({"a": 7}, a=4, b=2))
+    # Two of three drafts were accepted.
+    worker.execute_model(batch({"a": 10, "b": 2}, a=4, b=1))
+    # The scheduler does not wait for the number of accepted drafts.
+    worker.model_runner.use_async_scheduling = True
+    worker.model_runner.speculative_config = object()
+    worker.execute_model(batch({"a": 14}, a=4, c=1))
+    worker.msitd_stop()
+    assert worker.msitd_status() == {}
+    assert rows_of(daemon, "a") == [(0, "2:6@7/6"), (1, "1:5@10/5"), (2, "1:5/5")]
+    assert rows_of(daemon, "c") == [(2, "0:1@0/5")]
 
 
 @pytest.mark.parametrize("kind", RUNNERS)

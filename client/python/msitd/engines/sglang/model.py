@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
+from msitd._core.requests import RequestRows
 from msitd.engines.sglang.names import module_name
 
 if TYPE_CHECKING:
@@ -158,13 +159,64 @@ class ModelDumper:
         ids = getattr(batch, "rids", None)
         if not ids:
             return
-        lengths = getattr(batch, "extend_seq_lens_cpu", None)
-        if not lengths or len(lengths) < len(ids):
-            # A decode step has one row per request.
-            lengths = [1] * len(ids)
-        rows = {}
-        end = 0
-        for request, length in zip(ids, lengths, strict=False):
-            rows[request] = (end, end + int(length))
-            end += int(length)
-        self._dumper.recording().client.record_requests(rows)
+        self._dumper.recording().client.record_requests(rows_of(batch, ids))
+
+
+def rows_of(batch: Any, ids: Any) -> dict[Any, RequestRows | None]:
+    """Returns the part of a ForwardBatch that belongs to each request."""
+    lengths = _lengths_of(batch, len(ids))
+    if lengths is None:
+        return dict.fromkeys(ids)
+    positions = _positions_of(batch, lengths)
+    tokens = getattr(batch, "input_ids", None)
+    # The batch may have further rows.
+    count = tokens.shape[0] if tokens is not None and tokens.dim() == 1 else None
+    if count is not None and count < sum(lengths):
+        return dict.fromkeys(ids)
+    rows: dict[Any, RequestRows | None] = {}
+    end = 0
+    for request, length, position in zip(ids, lengths, positions, strict=True):
+        rows[request] = RequestRows((end, end + length), position=position, batch=count)
+        end += length
+    return rows
+
+
+def _lengths_of(batch: Any, count: int) -> list[int] | None:
+    """Returns the number of rows of each request; None if it is unknown."""
+    lengths = getattr(batch, "extend_seq_lens_cpu", None)
+    if lengths and len(lengths) >= count:
+        return [int(length) for length in lengths[:count]]
+    mode = getattr(batch, "forward_mode", None)
+    if _is(mode, "is_target_verify"):
+        # The rows are drafts, which may form a tree.
+        drafts = getattr(getattr(batch, "spec_info", None), "draft_token_num", None)
+        return [drafts] * count if isinstance(drafts, int) else None
+    if mode is None or _is(mode, "is_decode"):
+        return [1] * count
+    return None
+
+
+def _positions_of(batch: Any, lengths: list[int]) -> list[int | None]:
+    """Returns the number of tokens of each request before its rows, None where it
+    is unknown or only known to the accelerator.
+    """
+    unknown: list[int | None] = [None] * len(lengths)
+    if _is(getattr(batch, "forward_mode", None), "is_target_verify"):
+        return unknown
+    prefixes = getattr(batch, "extend_prefix_lens_cpu", None)
+    if prefixes is not None and len(prefixes) >= len(lengths):
+        return [int(prefix) for prefix in prefixes[: len(lengths)]]
+    # The tokens of each request, including those of its rows.
+    for name in ("seq_lens_cpu", "seq_lens"):
+        ends = getattr(batch, name, None)
+        if ends is None or getattr(ends, "is_cpu", True) is False:
+            continue
+        if len(ends) >= len(lengths):
+            known = zip(map(int, ends), lengths, strict=False)
+            return [end - length if end >= length else None for end, length in known]
+    return unknown
+
+
+def _is(mode: Any, name: str) -> bool:
+    test = getattr(mode, name, None)
+    return callable(test) and bool(test())

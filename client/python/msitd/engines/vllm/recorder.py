@@ -14,7 +14,7 @@ from msitd._core.client import Client
 from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
-from msitd._core.requests import Requests
+from msitd._core.requests import RequestRows, Requests, UncountedRows
 
 _logger = logging.getLogger("msitd")
 
@@ -57,9 +57,10 @@ class WorkerRecorder:
     ) -> None:
         rank, world_size = _rank_of(worker)
         self.rank, self.world_size = rank, world_size
-        # For the running step: the number of rows of each request, and their
-        # order.
+        # For the running step: the number of rows of each request, the number of
+        # its tokens before them, and their order.
         self._lengths: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._rows: dict[str, tuple[int, int]] = {}
         self._put_back: list[Callable[[], None]] = []
         self.client = Client(
@@ -147,7 +148,8 @@ class WorkerRecorder:
         if not is_step or kwargs.get("dummy_run") or (len(args) > 1 and args[1]):
             return old(scheduler_output, *args, **kwargs)
         self._lengths = scheduler_output.num_scheduled_tokens
-        self._rows = {}
+        self._rows, self._positions = {}, {}
+        _failures.guarded(self._see_positions)(scheduler_output)
         _failures.guarded(self.hooks.resume)()
         try:
             return old(scheduler_output, *args, **kwargs)
@@ -157,6 +159,21 @@ class WorkerRecorder:
     def _end_step(self) -> None:
         self.hooks.pause()
         self.hooks.step()
+
+    def _see_positions(self, scheduler_output: Any) -> None:
+        """Reads how many tokens of each request the step continues."""
+        found = {
+            each.req_id: int(each.num_computed_tokens)
+            for each in scheduler_output.scheduled_new_reqs
+        }
+        # With both, the scheduler does not know how many drafts were accepted.
+        is_scheduled_early = getattr(self._runner, "use_async_scheduling", False)
+        has_drafts = getattr(self._runner, "speculative_config", None) is not None
+        if not (is_scheduled_early and has_drafts):
+            cached = scheduler_output.scheduled_cached_reqs
+            numbers = map(int, cached.num_computed_tokens)
+            found.update(zip(cached.req_ids, numbers, strict=True))
+        self._positions = found
 
     def _gather(self, old: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Reads the order of a batch of runner V2."""
@@ -175,7 +192,10 @@ class WorkerRecorder:
         return old(*args, **kwargs)
 
     def _requests(self) -> Requests:
-        """Returns the rows of each request in the batch when a forward begins."""
+        """Returns the rows of each request in the batch when a forward begins.
+
+        The hooks add the length of the batch, which may have further rows.
+        """
         rows: dict[str, Any] = self._rows
         if not rows:
             batch = getattr(self._runner, "input_batch", None)
@@ -184,7 +204,12 @@ class WorkerRecorder:
                 rows = _rows_of(ids, self._lengths)
             else:
                 rows = dict.fromkeys(self._lengths)
-        return _by_given_ids(rows)
+        return _by_given_ids(
+            {
+                request: _positioned(place, self._positions.get(request))
+                for request, place in rows.items()
+            }
+        )
 
 
 def start(worker: Any, **options: Any) -> WorkerRecorder:
@@ -217,6 +242,12 @@ def _rows_of(ids: Any, lengths: dict[str, int]) -> dict[str, tuple[int, int]]:
         begin, end = end, end + int(lengths[request])
         rows[request] = (begin, end)
     return rows
+
+
+def _positioned(place: tuple[int, int] | None, position: int | None) -> RequestRows:
+    if place is None or position is None:
+        return UncountedRows(place)
+    return RequestRows(place, position=position)
 
 
 def _by_given_ids(rows: dict[str, Any]) -> dict[str, Any]:
