@@ -334,9 +334,10 @@ class Cache:
     ],
     ids=["tuples", "objects"],
 )
-def test_prefill_and_decode_are_told_apart(client, daemon, caches):
+@pytest.mark.parametrize("name", ["past_key_values", "cache"])
+def test_prefill_and_decode_are_told_apart(client, daemon, caches, name):
     class Decoder(nn.Module):
-        def forward(self, x, past_key_values=None):
+        def forward(self, x, past_key_values=None, cache=None):
             return x
 
     model = Decoder()
@@ -345,7 +346,7 @@ def test_prefill_and_decode_are_told_apart(client, daemon, caches):
         for number, cache in enumerate(caches):
             if isinstance(cache, Cache):
                 cache.is_initialized = number > 0
-            model(X, past_key_values=cache)
+            model(X, **{name: cache})
     client.flush()
     phases = [(*r.place, r.value) for r in daemon.values if r.index == "phase"]
     assert phases == [

@@ -8,11 +8,16 @@ if TYPE_CHECKING:
     from msitd._core.client import Client
 
 
+# The argument of a model that is its cache, in different versions of transformers.
+_CACHES = ("past_key_values", "cache")
+
+
 def record_phase(client: Client, op: str, token: int, kwargs: dict[str, Any]) -> None:
     """Records the text `phase`, `prefill` or `decode`, if the model receives a
     cache.
     """
-    phase = _phase_of(kwargs.get("past_key_values"))
+    caches = (kwargs.get(name) for name in _CACHES)
+    phase = _phase_of(next((each for each in caches if each is not None), None))
     if phase is not None and client.selects(op, "state", token):
         client.record_value(phase, op=op, io="state", index="phase", token=token)
 
