@@ -35,6 +35,12 @@ def test_rows_are_said_in_many_ways(client, requests_of):
         "row": 6,
         "none": None,
         7: torch.Size([7, 9]),
+        "numbers": torch.tensor([1, 4]),
+        "columns": msitd.RequestRows(1, (4, 9), 0, (2, 9)),
+        "packed": msitd.RequestRows(range(2, 6), position=11, batch=8),
+        "some": msitd.RequestRows(position=3),
+        "unknown": msitd.RequestRows(),
+        "padding": msitd.RequestRows(0, slice(0, 0), batch=[1, 9]),
     }
     assert client.record_requests(rows)
     assert requests_of() == {
@@ -46,6 +52,12 @@ def test_rows_are_said_in_many_ways(client, requests_of):
             "row": "6:7",
             "none": "",
             "7": "7:9",
+            "numbers": "1:4",
+            "columns": "1:2,4:9@0/2,9",
+            "packed": "2:6@11/8",
+            "some": "@3",
+            "unknown": "",
+            "padding": "0:1,0:0/1,9",
         }
     }
 
@@ -78,12 +90,54 @@ def test_ids_alone_and_tokens(client, requests_of):
         {"x" * 129: (0, 1)},
         {"a\0b": (0, 1)},
         range(4097),
+        {"a": (0, 1 << 63)},
     ],
 )
 def test_what_is_wrong_is_refused(client, requests_of, wrong):
     with pytest.raises(ValueError):
         client.record_requests(wrong)
     assert requests_of() == {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"columns": (0, 1)}, "columns .* need rows"),
+        ({"rows": 0, "columns": (0, 1), "batch": 3}, "two dimensions"),
+        ({"rows": 3, "batch": 3}, "rows 3:4 end after"),
+        ({"rows": 0, "columns": (0, 5), "batch": (1, 4)}, "columns 0:5 end after"),
+        ({"rows": 0, "position": -1}, "position -1"),
+        ({"rows": 0, "position": 1 << 63}, "position"),
+        ({"rows": 0, "batch": (1, 2, 3)}, "one or two dimensions"),
+        ({"rows": 0, "batch": (1, -2)}, "length"),
+        ({"rows": 0, "columns": range(0, 4, 2)}, "columns .* are no range"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(wrong, error):
+    with pytest.raises(ValueError, match=error):
+        msitd.RequestRows(**wrong)
+
+
+def test_parts_of_another_type_are_refused():
+    for wrong in ({"rows": "x"}, {"rows": 0, "position": 1.5}, {"batch": "ab"}):
+        with pytest.raises((TypeError, ValueError)):
+            msitd.RequestRows(**wrong)
+
+
+def test_parts_are_normalized_and_texts_are_bounded(client):
+    rows = msitd.RequestRows(range(3, 5), columns=2, batch=[5, 3])
+    assert (rows.rows, rows.columns, rows.batch) == ((3, 5), (2, 3), (5, 3))
+    assert rows == msitd.RequestRows((3, 5), (2, 3), None, (5, 3))
+    most = (1 << 63) - 1
+    long = msitd.RequestRows((most, most), (most, most), most, (most, most))
+    with pytest.raises(ValueError, match="128"):
+        client.record_requests({"a": long})
+
+
+def test_requests_is_a_function_or_false(client):
+    for wrong in (True, {"a": 0}, "auto"):
+        with pytest.raises(ValueError, match="requests"):
+            msitd.register_hook(nn.Identity(), client, requests=wrong)
 
 
 def test_a_closed_client_says_so(client):

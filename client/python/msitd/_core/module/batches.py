@@ -10,7 +10,6 @@ and no exception leaves `BatchReader.read`.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import itertools
 import threading
@@ -20,8 +19,6 @@ from msitd._core.leaf.memory import is_captured
 from msitd._core.module.sequence_states import SequenceState, SequenceStates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import torch
 
 _IDS = "input_ids"
@@ -53,10 +50,10 @@ class Row(NamedTuple):
 EMPTY = Row(0, 0, None)
 
 
-class Batch(NamedTuple):
+class Batch:
     """The batch of one forward.
 
-    Attributes:
+    Args:
         lengths: Lengths of its one or two dimensions.
         ids: `input_ids`, if they are a readable tensor of integers.
         rows: The elements of each row, None where they are not one slice. None
@@ -67,13 +64,25 @@ class Batch(NamedTuple):
         is_divided: Whether a row contains several sequences.
     """
 
-    lengths: tuple[int, ...]
-    ids: torch.Tensor | None
-    rows: list[Row | None] | None = None
-    mask: Any = None
-    state: SequenceState | None = None
-    begins: bool | None = None
-    is_divided: bool = False
+    __slots__ = ("begins", "ids", "is_divided", "lengths", "mask", "rows", "state")
+
+    def __init__(
+        self,
+        lengths: tuple[int, ...],
+        ids: torch.Tensor | None,
+        rows: list[Row | None] | None = None,
+        mask: Any = None,
+        state: SequenceState | None = None,
+        begins: bool | None = None,
+        is_divided: bool = False,
+    ) -> None:
+        self.lengths = lengths
+        self.ids = ids
+        self.rows = rows
+        self.mask = mask
+        self.state = state
+        self.begins = begins
+        self.is_divided = is_divided
 
 
 class BatchReader:
@@ -139,7 +148,7 @@ class BatchReader:
         if ids is None or self._is_unreadable(ids):
             return None
         try:
-            with self._undisturbed():
+            with _Undisturbed(self._torch):
                 tokens: list[list[int]] = ids.tolist()
                 if rows is None:
                     return tokens
@@ -250,7 +259,7 @@ class BatchReader:
             return length
         if not self._is_plain(length) or self._is_unreadable(length):
             return None
-        with self._undisturbed():
+        with _Undisturbed(self._torch):
             return int(length)
 
     def _begins(
@@ -282,7 +291,7 @@ class BatchReader:
         if self._is_unreadable(mask):
             return None, None
         try:
-            with self._undisturbed():
+            with _Undisturbed(self._torch):
                 table = _table_of(self._torch, mask.detach(), columns)
         except Exception:  # noqa: BLE001 - such as in a transform of torch.func
             return None, None
@@ -312,18 +321,27 @@ class BatchReader:
         kind = tensor.device.type
         return kind != "cpu" and is_captured(self._torch, kind)
 
-    @contextlib.contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        """Hides operators from the modes of the program, and from autograd."""
-        torch = self._torch
-        with contextlib.ExitStack() as ends:
-            ends.enter_context(torch.no_grad())
-            ends.enter_context(torch._C.DisableTorchFunction())
-            if torch._C._len_torch_dispatch_stack() > 0:
-                from torch.utils._python_dispatch import _disable_current_modes
 
-                ends.enter_context(_disable_current_modes())
-            yield
+class _Undisturbed:
+    """Hides operators from the modes of the program, and from autograd.
+
+    A generator would be a frame of its own, which Dynamo would compile.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._ends: list[Any] = [torch.no_grad(), torch._C.DisableTorchFunction()]
+        if torch._C._len_torch_dispatch_stack() > 0:
+            from torch.utils._python_dispatch import _disable_current_modes
+
+            self._ends.append(_disable_current_modes())
+
+    def __enter__(self) -> None:
+        for end in self._ends:
+            end.__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        for end in reversed(self._ends):
+            end.__exit__(*raised)
 
 
 def _names_of(forward: Any) -> list[str]:
