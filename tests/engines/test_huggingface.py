@@ -73,6 +73,76 @@ def test_tokens_of_generate_are_those_of_its_requests(daemon: Daemon) -> None:
                 assert last.argmax() == generated[row, prompt.shape[1] + tensor.token]
 
 
+LONG, SHORT = [5, 6, 7, 8, 9], [8, 9, 10]
+
+
+def requests_of(daemon: Daemon, run: str) -> list[dict[str, str]]:
+    """Returns the requests of each token."""
+    with query.connect(f"unix:{daemon.socket_dir}/msitd.sock") as asked:
+        chosen = query.select(ops="root.lm_head", io="output")
+        found = [
+            asked.tensors.get(each.name) for each in asked.tensors.list(run, chosen)
+        ]
+    assert [tensor.token for tensor in found] == list(range(len(found)))
+    return [{each.id: each.rows for each in tensor.requests} for tensor in found]
+
+
+def generated(run: str, prompts: list[list[int]], **options: Any) -> None:
+    width = max(map(len, prompts))
+    padding = [[0] * (width - len(prompt)) for prompt in prompts]
+    rows = [[*row, *prompt] for row, prompt in zip(padding, prompts, strict=True)]
+    batch = torch.tensor(rows)
+    model = llama().eval()
+    with msitd.Client(run) as client, msitd.register_hook(model, client):
+        model.generate(
+            batch,
+            attention_mask=(batch != 0).long(),
+            do_sample=False,
+            pad_token_id=0,
+            eos_token_id=None,
+            max_new_tokens=3,
+            **options,
+        )
+
+
+def test_a_prompt_has_its_id_and_positions_in_each_batch(daemon: Daemon) -> None:
+    generated("alone", [SHORT])
+    generated("batch", [LONG, SHORT])
+    generated("beams", [SHORT], num_beams=2)
+    generated("chunks", [LONG, SHORT], prefill_chunk_size=2)
+    generated("drafts", [LONG], assistant_model=llama().eval())
+    generated("again", [LONG], use_cache=False)
+    alone = requests_of(daemon, "alone")
+    [short] = alone[0]
+    # transformers drops a mask without padding.
+    assert alone == [{short: text} for text in ("0:1@0/1,3", "0:1@3/1,1", "0:1@4/1,1")]
+    batch = requests_of(daemon, "batch")
+    assert [each.pop(short) for each in batch] == [
+        "1:2,2:5@0/2,5",
+        "1:2,0:1@3/2,1",
+        "1:2,0:1@4/2,1",
+    ]
+    [long] = batch[0]
+    assert [each[long] for each in batch] == [
+        "0:1,0:5@0/2,5",
+        "0:1,0:1@5/2,1",
+        "0:1,0:1@6/2,1",
+    ]
+    beams = requests_of(daemon, "beams")
+    assert all(each.keys() == {short, f"{short}-2"} for each in beams)
+    # The first chunk of the short prompt is padding.
+    chunks = requests_of(daemon, "chunks")
+    assert [len(each) for each in chunks] == [1, 2, 2, 2, 2]
+    [first] = chunks[0]
+    texts = [each[first].partition("@")[2] for each in chunks]
+    assert texts == ["0/2,2", "2/2,2", "4/2,1", "5/2,1", "6/2,1"]
+    drafts = requests_of(daemon, "drafts")
+    assert len({request for each in drafts for request in each}) == 1
+    again = requests_of(daemon, "again")
+    assert again[0] == {long: "0:1@0/1,5"}
+    assert len({request for each in again for request in each}) == 3
+
+
 def trained(
     *callbacks: Any, resumes_at: int | None = None, steps: int = STEPS
 ) -> tuple[list[float], dict[str, torch.Tensor]]:
