@@ -83,7 +83,7 @@ class Cached(Plain):
         return self.embed(input_ids)
 
 
-# What hooks do not record of these models.
+# Parts of these models that hooks do not record.
 _KNOWN_SKIPS = (
     "tensors in an object",
     "what is in an object",

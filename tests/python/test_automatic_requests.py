@@ -173,7 +173,7 @@ def test_a_cache_that_was_filled_elsewhere(recorded):
         prefix.length = 7
         cache = copy.copy(prefix)
         generate(model, torch.tensor([SHORT]), steps=1, cache=cache)
-        # A step alone does not identify a sequence.
+        # One token does not identify a sequence.
         generate(model, one(1, 1), steps=1, cache=copy.copy(prefix))
 
     known = id_of(SHORT, 7)

@@ -110,7 +110,7 @@ def test_what_is_wrong_is_refused(client, requests_of, wrong):
         ({"rows": 0, "position": 1 << 63}, "position"),
         ({"rows": 0, "batch": (1, 2, 3)}, "one or two dimensions"),
         ({"rows": 0, "batch": (1, -2)}, "length"),
-        ({"rows": 0, "columns": range(0, 4, 2)}, "columns .* are no range"),
+        ({"rows": 0, "columns": range(0, 4, 2)}, "columns range"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(wrong, error):

@@ -474,7 +474,7 @@ def test_rows_have_the_position_of_their_batch() -> None:
     assert text(batch_of(["a"], [3])) == {"a": "0:3@0/3"}
     decode = batch_of(["a", "b"], None)
     assert text(decode) == {"a": "0:1@8/2", "b": "1:2@8/2"}
-    # The engine pads a batch, and knows lengths that the accelerator does not.
+    # The batch is padded, and its lengths are on the host.
     decode.input_ids = torch.arange(4)
     decode.seq_lens_cpu = torch.tensor([4, 5])
     assert text(decode) == {"a": "0:1@3/4", "b": "1:2@4/4"}

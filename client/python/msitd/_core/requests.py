@@ -41,8 +41,8 @@ class RequestRows:
     them from the arguments of the model; see its argument `requests`.
 
     Attributes:
-        rows: Rows of the first dimension: `(first, end)`, a range, a slice or a
-            number; None if unknown. Stored as `(first, end)`.
+        rows: Rows of the first dimension, as `(first, end)`, a range, a slice or
+            a number, or None if unknown. Stored as `(first, end)`.
         columns: Elements of the second dimension that are not padding, in the
             same forms. Only for batches of two dimensions, (batch, sequence).
             None: all of them, if `batch` has two dimensions.

@@ -1,7 +1,7 @@
 """Records the rows of a batch as requests, for models of transformers.
 
-A request needs an id that two runs agree on, whatever the batch around it. The
-id is derived from the tokens of the row, without padding, in the forward that
+A request needs an id that is the same in two runs, also if their batches differ.
+The id is derived from the tokens of the row, without padding, in the forward that
 begins the sequence. The forwards that continue the sequence with its cache keep
 the id.
 """

@@ -57,10 +57,10 @@ class Batch:
         lengths: Lengths of its one or two dimensions.
         ids: `input_ids`, if they are a readable tensor of integers.
         rows: The elements of each row, None where they are not one slice. None
-            if nothing is known about padding.
-        mask: `attention_mask`, whatever it is; None without one.
+            if the padding is unknown.
+        mask: `attention_mask` of any kind, or None.
         state: The state of its sequences, for the next forward.
-        begins: Whether its sequences begin in this forward; None if unknown.
+        begins: Whether its sequences begin in this forward, or None if unknown.
         is_divided: Whether a row contains several sequences.
     """
 

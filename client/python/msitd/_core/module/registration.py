@@ -147,19 +147,20 @@ def register_hook(
             but its children, a second call of the same child ends a step
             without training.
         requests: Called when a forward begins. Returns the requests that it
-            processes, as `Client.record_requests` takes them. Of each request
-            with rows, the following is added if the function does not return
-            it: the lengths of the batch, from `input_ids` or `inputs_embeds`;
-            the columns without padding, from an `attention_mask` of two
-            dimensions; and the position, which is the number of unmasked tokens
-            before, or the length of the cache without a mask, or the number of
-            rows of the request so far if the batch has one dimension. What
-            cannot be determined is left out. Default: a model of transformers
-            that is not an encoder-decoder model records each row of its
-            `input_ids` as a request; other models record none. The id is
-            derived from the tokens of the row, and is the same in all runs with
-            the same prompt. If a sequence occurs again in a run, its id ends
-            with `-2` and so on. False: nothing is recorded by itself.
+            processes, as `Client.record_requests` takes them. If a request has
+            rows, the hooks add the parts of `RequestRows` that the function
+            does not return. The lengths of the batch are those of `input_ids`
+            or `inputs_embeds`, and the columns are the ones of an
+            `attention_mask` of two dimensions. The position is the number of
+            ones before the columns. Without a mask, it is the length of the
+            cache. In batches of one dimension, it is the number of rows of the
+            request so far. A part that cannot be determined is left out.
+            Default: models of transformers, except encoder-decoder models,
+            record each row of `input_ids` as a request. Its id is derived from
+            the tokens of the row, so that a prompt has the same id in all runs.
+            If a sequence occurs again in a run, its id ends with `-2` and so
+            on. Other models record no requests. False: models of transformers
+            record none either.
         name: The op of the model, and the first part of the ops of its modules:
             `G` and `G.0.weight` instead of `root` and `root.0.weight`. For
             programs that record several models. Default: `root`; while the

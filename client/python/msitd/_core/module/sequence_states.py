@@ -16,11 +16,11 @@ class SequenceState:
     Attributes:
         count: Number of rows.
         ids: The request of each row, None where it is unknown.
-        end: Length of the cache after the forward; None if unknown.
-        mask_length: Length of the mask; None without a mask that was read.
-        nexts: Number of tokens of each row so far, without padding; None without
-            a mask that was read.
-        is_padded: Whether a row may contain padding; None if unknown.
+        end: Length of the cache after the forward, or None if unknown.
+        mask_length: Length of the mask, or None if no mask was read.
+        nexts: Number of tokens of each row so far, without padding, or None if no
+            mask was read.
+        is_padded: Whether a row may contain padding, or None if unknown.
         has_cache: Whether the state is found by the identity of its cache.
     """
 
@@ -47,7 +47,7 @@ class SequenceState:
         """Handles a forward.
 
         Args:
-            is_masked: Whether it had a mask; None if the mask was not read.
+            is_masked: Whether it had a mask, or None if the mask was not read.
         """
         self.end, self.mask_length, self.nexts = end, mask_length, nexts
         if is_masked is None:
