@@ -375,6 +375,19 @@ def test_a_hostile_mask_has_no_columns(recorded):
     assert found == {0: {A: "0:1"}}
 
 
+def test_a_hostile_result_ends_its_step(client, daemon):
+    class Odd(Decoder):
+        def forward(self, input_ids):
+            return Hostile()
+
+    model = Odd()
+    with torch.no_grad(), msitd.register_hook(model, client, outputs=False):
+        for _ in range(2):
+            model(IDS[:1])
+    client.flush()
+    assert list(requests_in(daemon)) == [0, 1]
+
+
 def test_a_forward_that_raises_ends_nothing(recorded):
     def run(model):
         cache = Cache()

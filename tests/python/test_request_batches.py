@@ -208,6 +208,17 @@ def test_rows_that_were_not_seen_are_not_counted(recorded):
     ]
 
 
+def test_forwards_of_one_token_keep_the_first_rows(client, daemon):
+    model = Plain()
+    rows = {"a": (0, 2)}
+    with msitd.register_hook(model, client, requests=lambda: rows, time="step"):
+        for _ in range(2):
+            model(torch.arange(2))
+    client.flush()
+    assert requests_in(daemon) == {0: {"a": "0:2@0/2"}}
+    assert client.counters().conflict_count == 0
+
+
 def test_a_pause_ends_the_count(client, daemon):
     model = Plain()
     with msitd.register_hook(model, client, requests=lambda: {"a": (0, 2)}) as handle:

@@ -135,7 +135,7 @@ def test_parts_are_normalized_and_texts_are_bounded(client):
 
 
 def test_requests_is_a_function_or_false(client):
-    for wrong in (True, {"a": 0}, "auto"):
+    for wrong in (True, 0, {"a": 0}, "auto"):
         with pytest.raises(ValueError, match="requests"):
             msitd.register_hook(nn.Identity(), client, requests=wrong)
 

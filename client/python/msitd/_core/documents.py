@@ -114,9 +114,12 @@ class Documents:
         return code == _msit.OK or self._is_recorded(code)
 
     def _record_request_texts(self, texts: dict[str, str], token: int) -> None:
-        """Like `record_requests`, with the texts of RequestRows."""
+        """Records requests of a forward by the texts of RequestRows.
+
+        If a token has several forwards, the first text of a request is kept.
+        """
         self._check_open()
-        code = self._requests.record_texts(texts, token)
+        code = self._requests.record_first(texts, token)
         if code != _msit.OK:
             self._is_recorded(code)
 

@@ -124,17 +124,21 @@ class TokenRequests:
             ValueError: There are too many requests, or rows are not a range.
             TypeError: An id is not a str.
         """
-        rows = rows_by_id(requests)
-        return self.record_texts(
-            {id_: part.text() for id_, part in rows.items()}, token
-        )
+        return self._record(texts_of(rows_by_id(requests)), token, False)
 
-    def record_texts(self, texts: Mapping[str, str], token: int) -> int:
-        """Like `record`, for the texts of the documents by id."""
+    def record_first(self, texts: Mapping[str, str], token: int) -> int:
+        """Like `record`, for the texts of the requests of one of several forwards.
+
+        A request that is known at the token keeps its text.
+        """
+        return self._record(texts, token, True)
+
+    def _record(self, texts: Mapping[str, str], token: int, keeps_first: bool) -> int:
         if token != self._token:
             self._token, self._texts = token, {}
         for request, text in texts.items():
-            if self._texts.get(request) == text:
+            known = self._texts.get(request)
+            if known == text or (keeps_first and known is not None):
                 continue
             op = _OP_PREFIX + request
             place = (_DEVICE, token, op, 0, IO_NUMBERS["state"], "", None)
@@ -143,6 +147,11 @@ class TokenRequests:
                 return code
             self._texts[request] = text
         return _msit.OK
+
+
+def texts_of(rows: Mapping[str, RequestRows]) -> dict[str, str]:
+    """Returns the text of each request."""
+    return {request: part.text() for request, part in rows.items()}
 
 
 def rows_by_id(requests: Requests) -> dict[str, RequestRows]:

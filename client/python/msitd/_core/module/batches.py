@@ -5,7 +5,7 @@ arguments. `position_ids` and `cache_position` are not read: they state what the
 program believes, which may be the error that the user is looking for.
 
 A fact that cannot be determined is left out. Nothing here changes an argument,
-and no exception leaves `BatchReader.read`.
+and no exception leaves a `BatchReader`.
 """
 
 from __future__ import annotations
@@ -127,17 +127,13 @@ class BatchReader:
 
     def bind(self, state: SequenceState, result: Any) -> None:
         """Lets the state continue with the cache that a forward without one returned."""
-        for name in _CACHES:
-            cache = getattr(result, name, None)
+        try:
+            cache = _cache_in(result)
             if cache is not None:
-                break
-        else:
-            elements = result if isinstance(result, tuple) else ()
-            caches = (each for each in elements if hasattr(each, "get_seq_length"))
-            cache = next(caches, None)
-        if cache is not None:
-            with self._lock:
-                self._states.keep(cache, state)
+                with self._lock:
+                    self._states.keep(cache, state)
+        except Exception:  # noqa: BLE001 - a result may be anything
+            return
 
     def tokens_of(self, batch: Batch) -> list[list[int]] | None:
         """Returns the elements of each row without padding, as far as it is known.
@@ -352,6 +348,19 @@ def _names_of(forward: Any) -> list[str]:
         return [_IDS]
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [each.name for each in parameters if each.kind in kinds][1:]
+
+
+def _cache_in(result: Any) -> Any:
+    """Returns the cache in the result of a forward; None if there is none."""
+    for name in _CACHES:
+        cache = getattr(result, name, None)
+        if cache is not None:
+            return cache
+    if isinstance(result, tuple):
+        for element in result:
+            if hasattr(element, "get_seq_length"):
+                return element
+    return None
 
 
 def _length_without_attention(cache: Any) -> int | None:

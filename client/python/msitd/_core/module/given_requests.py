@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.module.batches import EMPTY, Batch, BatchReader, Row
-from msitd._core.requests import RequestRows, Requests, UncountedRows, rows_by_id
+from msitd._core.requests import (
+    RequestRows,
+    Requests,
+    UncountedRows,
+    rows_by_id,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from msitd._core.client import Client
@@ -59,7 +65,7 @@ class GivenRequests:
                 request: self._completed(request, rows, batch)
                 for request, rows in given.items()
             }
-        self._client.record_requests(given, token)
+        self._client._record_request_texts(texts_of(given), token)
 
     def miss(self) -> None:
         """Handles a forward that is not recorded."""

@@ -34,7 +34,8 @@ class HookOptions(RecordOptions):
             raise ValueError("optimizer_state needs gradients=True")
         if self.time not in TIMES:
             raise ValueError(f"time {self.time!r} is none of {list(TIMES)}")
-        if self.requests not in (None, False) and not callable(self.requests):
+        is_set = self.requests is not None and self.requests is not False
+        if is_set and not callable(self.requests):
             raise ValueError(f"requests {self.requests!r} is not a function, nor False")
         if self.name is not None:
             check_name(self.name)

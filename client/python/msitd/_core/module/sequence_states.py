@@ -91,7 +91,7 @@ class SequenceStates:
         def forget(reference: Any) -> None:
             known = states.get(key)
             if known is not None and known[0] is reference:
-                del states[key]
+                states.pop(key, None)
 
         reference = _reference_to(cache, forget)
         if reference is None:
@@ -101,7 +101,8 @@ class SequenceStates:
         if known is not None and known[0]() is cache:
             reference = known[0]
         while len(states) >= _CACHES_MAX and key not in states:
-            del states[next(iter(states))]
+            # Another thread may forget a cache at any time.
+            states.pop(next(iter(states)), None)
         states[key] = (reference, state)
 
 
