@@ -7,9 +7,9 @@ ends, and `model_hooks` decides which modules have hooks. `placed_hooks` puts ho
 on modules and takes them off, and `native_calls` lets native code record calls.
 `steps` decides when the token advances, `optimizers` watches optimizer steps, and
 `phases` distinguishes prefill from decode. `forward_requests` chooses how requests
-become known: `given_requests` asks the user's function, `automatic_requests` names
-the sequences of transformers; both read arguments with `batches`, and
-`sequence_states` remembers what continues. `threads` is the state of each thread,
+become known: `given_requests` asks the user's function, and `automatic_requests`
+names the sequences of transformers. Both read arguments with `batches`.
+`sequence_states` remembers the sequences that continue. `threads` is the state of each thread,
 `copies` keeps hooks out of copies of a model, and `module_tree` describes the structure of a model. `structure`
 detects modules that are added later, `uncalled` modules that hooks did not see, and
 `fast_paths` modules that run other code because of hooks. `graph_hooks` is called

@@ -149,7 +149,9 @@ class AutomaticRequests:
             if all_begin or position == 0:
                 begun.append((number, position))
         tokens = self._reader.tokens_of(batch) if begun else None
-        for number, position in begun if tokens is not None else ():
+        if tokens is None:
+            return
+        for number, position in begun:
             ids[number] = self._ids.name(tokens[number], position)
             if ids[number] is None:
                 self._skips.count(self._op, "", _TOO_MANY_SEQUENCES)

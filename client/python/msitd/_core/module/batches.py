@@ -178,14 +178,15 @@ class BatchReader:
     def _lengths_of(
         self, given: dict[str, Any]
     ) -> tuple[tuple[int, ...], torch.Tensor | None]:
-        ids = given.get(_IDS)
+        ids: Any = given.get(_IDS)
+        embeddings: Any = given.get(_EMBEDDINGS)
         lengths: tuple[int, ...] = ()
         if self._is_plain(ids):
             lengths = tuple(ids.shape)
             if ids.is_floating_point() or ids.is_complex():
                 ids = None
         else:
-            ids, embeddings = None, given.get(_EMBEDDINGS)
+            ids = None
             if self._is_plain(embeddings):
                 lengths = tuple(embeddings.shape[:-1])
         if len(lengths) > 2 or any(type(length) is not int for length in lengths):
@@ -383,4 +384,7 @@ def _table_of(torch: Any, mask: torch.Tensor, columns: int) -> list[list[int]]:
     last = columns - 1 - window.flip(1).argmax(1)
     before = is_real.sum(1, dtype=torch.int64) - count
     is_mask = ((mask == 1) | ~is_real).all(1).to(torch.int64)
-    return torch.stack((count, first, last, before, is_mask), 1).tolist()
+    table: list[list[int]] = torch.stack(
+        (count, first, last, before, is_mask), 1
+    ).tolist()
+    return table

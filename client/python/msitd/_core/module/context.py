@@ -29,7 +29,7 @@ class ModelContext:
 
     Attributes:
         tokens: References to the tokens to record, or None for all.
-        requests: Records the requests of forwards; None if nothing does.
+        requests: Records the requests of forwards, or None.
         backward: None if gradients are not recorded.
         note: Records into a graph that Dynamo traces. None if graphs end at hooks.
         is_tracing: Returns whether Dynamo traces the caller into such a graph.
