@@ -3,11 +3,22 @@
 
 #include <utility>
 
+#include "daemon/requests/request_documents.h"
 #include "protos/base/request.h"
-#include "protos/base/utf8.h"
+#include "protos/base/request_rows.h"
 #include "protos/status/status.h"
 
 namespace msitd::query {
+namespace {
+
+// Returns a request with the text of its rows, without the lengths of the
+// batch.
+TokenRequest ToRequest(std::string id, const std::string& text) {
+  const bool is_valid = ParseRequestRows(text).has_value();
+  return {std::move(id), is_valid ? text.substr(0, text.find('/')) : ""};
+}
+
+}  // namespace
 
 bool TokenRequests::IsKnown(int32_t rank, int64_t token, bool is_all) {
   if (rank == rank_ && token == token_ && is_all == is_all_) return true;
@@ -22,39 +33,21 @@ void TokenRequests::Keep(int32_t rank, int64_t token, bool is_all) {
   is_all_ = is_all;
 }
 
-absl::StatusOr<std::string> TokenRequests::RowsOf(
-    const storage::TensorInfo& document) {
-  if (!document.has_bytes || document.tensor_bytes > kRequestRowsBytesMax ||
-      document.parts.size() != 1) {
-    return std::string();
-  }
-  const auto bytes = run_.ReadPart(document.parts[0], buffer_);
-  if (absl::IsUnavailable(bytes.status())) return bytes.status();
-  if (!bytes.ok()) return std::string();
-  std::string text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-  return IsValidUtf8(text) ? std::move(text) : std::string();
-}
-
 absl::StatusOr<const std::vector<TokenRequest>*> TokenRequests::All(
     int32_t rank, int64_t token, storage::StopCheck stop) {
   if (IsKnown(rank, token, /*is_all=*/true)) return &requests_;
   Selector selector;
   selector.ranks = {rank};
-  selector.devices = {std::string(kRequestDevice)};
   selector.tokens = {{token, token}};
-  selector.op_patterns = {std::string(kRequestOpPrefix) + "*"};
-  selector.ios = {Io::kState};
-  selector.kinds = {RecordKind::kDocument};
-  MSITD_ASSIGN_OR_RETURN(const auto scan, run_.Scan(selector, ""));
-  storage::TensorInfo document;
-  while (requests_.size() < kTokenRequestsMax) {
-    MSITD_ASSIGN_OR_RETURN(const bool found, scan->Next(document, stop));
-    if (!found) break;
-    if (document.key.call != 0) continue;
-    MSITD_ASSIGN_OR_RETURN(std::string rows, RowsOf(document));
-    requests_.push_back(
-        {document.key.op.substr(kRequestOpPrefix.size()), std::move(rows)});
-  }
+  MSITD_RETURN_IF_ERROR(requests::VisitRequestDocuments(
+      run_, std::move(selector), stop,
+      [this](const storage::TensorInfo& document) -> absl::StatusOr<bool> {
+        MSITD_ASSIGN_OR_RETURN(
+            const std::string rows,
+            requests::ReadRequestText(run_, document, buffer_));
+        requests_.push_back({requests::RequestIdOf(document), std::move(rows)});
+        return requests_.size() < kTokenRequestsMax;
+      }));
   Keep(rank, token, /*is_all=*/true);
   return &requests_;
 }
@@ -73,8 +66,9 @@ absl::StatusOr<const std::vector<TokenRequest>*> TokenRequests::Of(
     const auto document = run_.GetTensor(key);
     if (absl::IsNotFound(document.status())) continue;
     MSITD_RETURN_IF_ERROR(document.status());
-    MSITD_ASSIGN_OR_RETURN(std::string rows, RowsOf(*document));
-    requests_.push_back({id, std::move(rows)});
+    MSITD_ASSIGN_OR_RETURN(std::string rows,
+                           requests::ReadRequestText(run_, *document, buffer_));
+    requests_.push_back(ToRequest(id, rows));
   }
   Keep(rank, token, /*is_all=*/false);
   return &requests_;

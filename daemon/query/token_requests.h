@@ -15,7 +15,8 @@ namespace msitd::query {
 // A request that a token belongs to; see protos/base/request.h.
 struct TokenRequest {
   std::string id;
-  std::string rows;  // `FIRST:END`; empty if no longer known.
+  // See v1.TokenRequest.rows; empty if no longer known.
+  std::string rows;
 
   friend bool operator==(const TokenRequest&, const TokenRequest&) = default;
 };
@@ -47,7 +48,6 @@ class TokenRequests {
   // Returns whether the cached result belongs to the same query.
   bool IsKnown(int32_t rank, int64_t token, bool is_all);
   void Keep(int32_t rank, int64_t token, bool is_all);
-  absl::StatusOr<std::string> RowsOf(const storage::TensorInfo& document);
 
   storage::RunReader& run_;
   AlignedBuffer buffer_;
