@@ -219,6 +219,19 @@ absl::Status SetRequiredRanks(const v1::Comparison& request,
   return absl::OkStatus();
 }
 
+absl::Status CheckRequests(const v1::Comparison& request,
+                           const Selector& selector) {
+  if (!selector.requests.empty() && !request.matching().by_request()) {
+    return FieldInvalid("filter.requests",
+                        "rows are not compared by request (`by_request`)");
+  }
+  if (request.follow() && request.matching().by_request()) {
+    return FieldInvalid("comparison.follow",
+                        "cannot be combined with a comparison by request");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
@@ -241,10 +254,7 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
       plan.selector.HasKind(RecordKind::kDocument)) {
     return FieldInvalid("filter.kinds", "documents are not compared");
   }
-  if (!plan.selector.requests.empty()) {
-    return FieldInvalid("filter.requests",
-                        "comparisons pair whole tensors, not rows of requests");
-  }
+  MSITD_RETURN_IF_ERROR(CheckRequests(request, plan.selector));
   // Statistics represent tensors of which nothing else was recorded.
   if (plan.selector.kinds.empty()) {
     plan.selector.kinds = {RecordKind::kTensor, RecordKind::kStatistics};

@@ -269,8 +269,16 @@ MODULES: dict[str, Module] = {
         (*PROTOS, "protos/shm", LOG, ACCESS, "daemon/ingest"),
         COMMON,
     ),
+    "daemon/requests": Module((*PROTOS, *STORAGE_FACE), ("absl",)),
     "daemon/query": Module(
-        (*PROTOS, *STORAGE_FACE, "storage/batch", LOG, "daemon/compute"),
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            "storage/batch",
+            LOG,
+            "daemon/compute",
+            "daemon/requests",
+        ),
         (*COMMON, "re2", "xxhash"),
     ),
     "daemon/calls": Module(("protos/base",), ("absl",)),
@@ -296,6 +304,16 @@ MODULES: dict[str, Module] = {
     "daemon/compare/view": Module(
         (*PROTOS, *STORAGE_FACE, "daemon/compare/shard"), COMPARE_LIBRARIES
     ),
+    "daemon/compare/request": Module(
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            "daemon/requests",
+            "daemon/compare/shard",
+            "daemon/compare/view",
+        ),
+        COMPARE_LIBRARIES,
+    ),
     "daemon/compare/match": Module(
         (
             *PROTOS,
@@ -304,6 +322,7 @@ MODULES: dict[str, Module] = {
             "daemon/compare",
             "daemon/compare/shard",
             "daemon/compare/view",
+            "daemon/compare/request",
         ),
         COMPARE_LIBRARIES,
     ),
@@ -356,6 +375,7 @@ MODULES: dict[str, Module] = {
             "daemon/compare",
             "daemon/compare/shard",
             "daemon/compare/view",
+            "daemon/compare/request",
             "daemon/compare/match",
             "daemon/compare/measure",
             "daemon/compare/judge",

@@ -29,7 +29,12 @@ std::string Tensors(int64_t count) {
 std::string WhenText(const v1::ComparisonRow& row) {
   const std::string call =
       row.call() == 0 ? "" : fmt::format("call {}, ", row.call());
-  return fmt::format("({}{}, token {})", call, RanksText(row), row.token());
+  const std::string request =
+      row.request().empty()
+          ? ""
+          : fmt::format(", request {}", Printable(row.request()));
+  return fmt::format("({}{}, token {}{})", call, RanksText(row), row.token(),
+                     request);
 }
 
 // `0.65 %`. Empty if the error is not a number.
@@ -122,8 +127,7 @@ std::string CauseText(const Sides& sides, const v1::Comparison& comparison,
 
 std::string FailureText(const Sides& sides, const v1::Comparison& comparison) {
   const int64_t compared = comparison.pass_count() + comparison.fail_count();
-  const int64_t unmatched =
-      comparison.unmatched_count() - comparison.allowed_unmatched_count();
+  const int64_t unmatched = comparison.unmatched_count();
   if (comparison.has_input_difference()) {
     return fmt::format(
         "{} and {} got different inputs from token {} on ({}); what the model "
@@ -173,8 +177,7 @@ std::string CountsText(const v1::Comparison& comparison) {
   std::string out =
       fmt::format(". {} of {} fail{}", comparison.fail_count(),
                   Tensors(compared), comparison.fail_count() == 1 ? "s" : "");
-  const int64_t unmatched =
-      comparison.unmatched_count() - comparison.allowed_unmatched_count();
+  const int64_t unmatched = comparison.unmatched_count();
   if (unmatched > 0) {
     out += fmt::format(", {} without a counterpart", unmatched);
   }

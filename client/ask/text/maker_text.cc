@@ -21,6 +21,12 @@ std::string PlaceText(const v1::ComparisonRow& row) {
   std::string place(IoName(static_cast<Io>(row.io())));
   if (!row.index().empty()) place += "/" + row.index();
   if (row.call() != 0) place += fmt::format(", call {}", row.call());
+  if (!row.request().empty()) {
+    place += fmt::format(", request {}", Printable(row.request()));
+    const std::string& positions =
+        row.has_golden() ? row.golden().view() : row.target().view();
+    if (!positions.empty()) place += " " + positions;
+  }
   return fmt::format("{} {}, {}, token {}, row {}", row.op(), place,
                      RanksText(row), row.token(), row.row());
 }
@@ -162,10 +168,12 @@ std::string MakerText(const v1::Maker& maker, bool may_diverge_before,
 
 std::string InputDifferenceText(const v1::InputDifference& difference) {
   const v1::ComparisonRow& row = difference.row();
-  return Printable(
-      fmt::format("inputs of the model differ from token {}: {}; later tokens "
-                  "differ as a result ({})",
-                  row.token(), difference.difference(), PlaceText(row)));
+  const std::string choice =
+      difference.choice().empty() ? "" : "; " + difference.choice();
+  return Printable(fmt::format(
+      "inputs of the model differ from token {}: {}; later tokens "
+      "differ as a result ({}){}",
+      row.token(), difference.difference(), PlaceText(row), choice));
 }
 
 std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
@@ -268,6 +276,29 @@ std::string LeftOutText(const v1::Comparison& comparison) {
   const bool are_values = comparison.filter().kinds().empty();
   return fmt::format("{} golden and {} target {} (use --kind all)", golden,
                      target, are_values ? "values" : "values and statistics");
+}
+
+std::string RequestsText(const v1::Comparison& comparison) {
+  if (!comparison.matching().by_request()) return "";
+  std::string out =
+      fmt::format("{} in both runs", comparison.joined_request_count());
+  if (comparison.renamed_request_count() > 0) {
+    out += fmt::format(", {} of them with different ids, paired by order",
+                       comparison.renamed_request_count());
+  }
+  if (comparison.golden_only_request_count() > 0) {
+    out += fmt::format("; {} only in golden",
+                       comparison.golden_only_request_count());
+  }
+  if (comparison.target_only_request_count() > 0) {
+    out += fmt::format("; {} only in target, not compared",
+                       comparison.target_only_request_count());
+  }
+  if (comparison.target_only_position_count() > 0) {
+    out += fmt::format("; {} positions only in target, not compared",
+                       comparison.target_only_position_count());
+  }
+  return out;
 }
 
 std::string NotRecordedText(const v1::Comparison& comparison) {

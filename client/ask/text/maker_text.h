@@ -51,6 +51,10 @@ std::string RowCountsText(const v1::Comparison& comparison);
 // of golden, 14 of target`, and how to compare them. Empty if there are none.
 std::string LeftOutText(const v1::Comparison& comparison);
 
+// Returns which requests the runs have in common, if their rows are compared by
+// request; otherwise empty.
+std::string RequestsText(const v1::Comparison& comparison);
+
 // Returns the tensors that the hooks of the two runs did not record; empty if
 // they recorded everything.
 std::string NotRecordedText(const v1::Comparison& comparison);

@@ -94,6 +94,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
                   "in the `peers` of the daemon that compares")
       ->type_name("ENDPOINT");
   AddSelectionFlags(verb, flags.selection);
+  AddRequestFlag(verb, flags.selection);
   AddKindFlag(verb, flags.selection, /*takes_documents=*/false);
   groups.End("Select");
   AddMatchingFlags(verb, flags.matching);

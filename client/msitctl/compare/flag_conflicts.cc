@@ -19,6 +19,8 @@ constexpr std::string_view kPairsByName =
 constexpr std::string_view kNeedsTheEnd =
     "plug-ins measure a finished comparison; add metrics later with compare "
     "metric";
+constexpr std::string_view kRowsOfRequests =
+    "the rows of a request are a view already";
 constexpr std::string_view kMatcherPairs =
     "the matcher already determines the pairs of tensors";
 
@@ -56,6 +58,14 @@ constexpr FlagConflict kConflicts[] = {
     {"--plugin", "--follow", kNeedsTheEnd},
     {"--plugin", "--detach", kNeedsTheEnd},
 
+    {"--by request", "--endpoints", kOneDaemon},
+    {"--by request", "--engine",
+     "a request may be in several parts of the target run"},
+    {"--by request", "--follow", "requests are joined in complete runs"},
+    {"--by request", "--golden-view", kRowsOfRequests},
+    {"--by request", "--target-view", kRowsOfRequests},
+    {"--by request", "--token-offset", "requests determine the tokens"},
+
     {"--match", "--follow", "a matcher needs the complete runs"},
     {"--match", "--mapping", kMatcherPairs},
     {"--match", "--mapping-file", kMatcherPairs},
@@ -67,7 +77,7 @@ constexpr FlagConflict kConflicts[] = {
 constexpr FlagRequirement kRequirements[] = {
     {"--ray-address", "--engine"},   {"--ray-address", "--engine ray"},
     {"--worker-config", "--engine"}, {"--no-passing-rows", "--engine"},
-    {"--workers", "--engine"},
+    {"--workers", "--engine"},       {"--request", "--by request"},
 };
 
 }  // namespace
@@ -97,6 +107,11 @@ std::set<std::string_view> GivenOperands(const CompareFlags& flags,
   add("--op-map", !matching.op_map_file.empty());
   add("--rewrite", !matching.rewrites.empty());
   add("--fuzzy", matching.fuzzy);
+  add("--by request", matching.by == "request");
+  add("--request", !flags.selection.requests.empty());
+  add("--golden-view", !matching.views.golden.empty());
+  add("--target-view", !matching.views.target.empty());
+  add("--token-offset", matching.token_offset != 0);
   add("--rows all", flags.rows == "all");
   add("--engine", parts.asked_for());
   add("--engine ray", parts.engine == "ray");

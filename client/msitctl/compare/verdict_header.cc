@@ -167,6 +167,7 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
   }
   out.Add("rows", fmt::format("{}: {}", ask::RowCountOf(comparison),
                               ask::RowCountsText(comparison)));
+  out.AddIfAny("requests", ask::RequestsText(comparison));
   out.AddIfAny("not compared", ask::LeftOutText(comparison));
   out.AddIfAny("not recorded", ask::NotRecordedText(comparison));
   out.AddIfAny("recorded twice",

@@ -156,6 +156,13 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
   verb.add_flag("--fuzzy", flags.fuzzy,
                 "Pair the remaining tensors in order, and ignore calls, "
                 "wrappers, case and separators");
+  verb.add_option(
+          "--by", flags.by,
+          "token (default): compare whole tensors of equal tokens. request: "
+          "compare rows of equal requests and positions, for runs that batch, "
+          "pad or divide their requests differently")
+      ->check(OneOf({"token", "request"}))
+      ->type_name("WHAT");
   verb.add_option("--token-offset", flags.token_offset,
                   "Pair golden token T with target token T + N")
       ->check(WholeNumber(-kTokenMax, kTokenMax))
@@ -218,6 +225,7 @@ ask::Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
   MSITCTL_RETURN_IF_FAILED(AddViews(flags.views, matching));
   matching.set_ignore_case(flags.ignore_case);
   matching.set_fuzzy(flags.fuzzy);
+  matching.set_by_request(flags.by == "request");
   matching.set_ignore_placements(flags.ignore_placements);
   matching.set_token_offset(flags.token_offset);
   return {};

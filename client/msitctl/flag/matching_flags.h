@@ -28,6 +28,7 @@ struct MatchingFlags {
   bool pair_others = false;
   bool ignore_case = false;
   bool fuzzy = false;
+  std::string by = "token";
   bool ignore_placements = false;
   int64_t token_offset = 0;
   std::vector<std::string> rank_map;

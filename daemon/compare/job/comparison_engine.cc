@@ -132,6 +132,9 @@ absl::Status ComparisonEngine::Run() {
                   RequiredRanks{plan_.golden_required, plan_.target_required},
                   matcher);
   ShowRanks(absent_->golden().ranks(), absent_->target().ranks(), header);
+  if (matcher.request_join() != nullptr) {
+    ShowRequests(*matcher.request_join(), header);
+  }
   MSITD_RETURN_IF_ERROR(FindLosses(matcher));
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
   // A run that may still grow may have more ranks later.
@@ -241,7 +244,7 @@ DType ComparisonEngine::PastTypeOf(const TensorGroup& group) {
 
 std::vector<PairBasis> ComparisonEngine::BasesOf(const TensorGroup& group) {
   // Without an order, it is not known what a tensor was computed from.
-  if (!has_order_ || group.window > 0 || !group.is_last_window) return {};
+  if (!has_order_ || !group.is_whole()) return {};
   const bool is_whole = !partial_.contains({group.token, group.rank}) &&
                         plan_.selector.op_patterns.empty() &&
                         plan_.selector.ios.empty();
@@ -374,18 +377,22 @@ void ComparisonEngine::CountIncomplete(const TensorGroup& group) {
 absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
                                             const Plans& plans) {
   if (!partial_.contains({group.token, group.rank})) CountIncomplete(group);
-  if (!group.too_large_run.empty()) {
+  if (!group.too_large_run.empty() || !group.not_compared.empty()) {
     v1::ComparisonRow row;
     row.set_token(group.token);
     row.set_rank(group.rank);
+    row.set_request(group.request);
     row.set_verdict(v1::SKIPPED);
     row.set_not_compared(true);
     row.set_reason(
-        fmt::format("run {} has more than {} tensors at this rank and token, "
-                    "and the matching does not allow to compare them in parts; "
-                    "narrow the filter by op",
-                    group.too_large_run, kGroupTensorsMax));
-    return EmitRow(RowMetrics(), nullptr, "", row);
+        group.too_large_run.empty()
+            ? group.not_compared
+            : fmt::format(
+                  "run {} has more than {} tensors at this rank and token, "
+                  "and the matching does not allow to compare them in parts; "
+                  "narrow the filter by op",
+                  group.too_large_run, kGroupTensorsMax));
+    return EmitRow(RowMetrics(), nullptr, v1::InputDifference(), row);
   }
   const auto lacks = [](const RunLosses& losses) {
     return losses != RunLosses();
@@ -451,6 +458,10 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
       }
     }
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
+    if (!group.request.empty()) {
+      row_.set_token(group.token);
+      row_.set_request(group.request);
+    }
     MSITD_ASSIGN_OR_RETURN(const Judgment judgment, Judge(group, plan, row_));
     AddBounds(plan, judgment);
     row_.set_unread(plan.is_unread);
@@ -464,8 +475,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     AddViews(pair, row_);
     AddTargetCall(pair, row_);
     if (row_.verdict() == v1::UNMATCHED) {
-      MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, group.rank, row_));
-      absent_->Explain(pair, group.rank, row_);
+      MSITD_RETURN_IF_ERROR(ExplainUnmatched(pair, group.rank));
     }
     JudgeOrigin(group, plan.basis, judgment);
     const bool is_flipped = JudgeFlipped(pair, plan);
@@ -481,14 +491,34 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     if (is_partial) {
       early->emplace(std::move(name), EarlyRow{row_.verdict(), row_count_});
     }
-    const bool has_other_inputs =
-        HasOtherIntegers(group, i, plan.verification, judgment.difference, row_,
-                         has_equal_values);
-    MSITD_RETURN_IF_ERROR(EmitRow(
-        judgment.metrics, &group,
-        has_other_inputs ? DifferenceOf(row_, judgment.difference) : "", row_));
+    token_choices_.Note(pair, row_);
+    MSITD_RETURN_IF_ERROR(
+        EmitPair(group, i, plan.verification, judgment, has_equal_values));
   }
   return absl::OkStatus();
+}
+
+absl::Status ComparisonEngine::ExplainUnmatched(const TensorPair& pair,
+                                                int32_t rank) {
+  // Positions, and not tokens, show where a request ends.
+  if (!plan_.matching.by_request()) {
+    MSITD_RETURN_IF_ERROR(absent_->ExplainEnd(pair, rank, row_));
+  }
+  absent_->Explain(pair, rank, row_);
+  return absl::OkStatus();
+}
+
+absl::Status ComparisonEngine::EmitPair(const TensorGroup& group, size_t pair,
+                                        const Verification& verification,
+                                        const Judgment& judgment,
+                                        bool has_equal_values) {
+  v1::InputDifference inputs;
+  if (HasOtherIntegers(group, pair, verification, judgment.difference, row_,
+                       has_equal_values)) {
+    MSITD_ASSIGN_OR_RETURN(
+        inputs, DescribeInputs(group.pairs[pair], judgment.difference));
+  }
+  return EmitRow(judgment.metrics, &group, inputs, row_);
 }
 
 void ComparisonEngine::AddToHints(const TensorPair& pair) {
@@ -534,10 +564,9 @@ void ComparisonEngine::Watch(const RowMetrics& metrics,
   }
 }
 
-absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
-                                       const TensorGroup* group,
-                                       const std::string& input_difference,
-                                       v1::ComparisonRow& row) {
+absl::Status ComparisonEngine::EmitRow(
+    const RowMetrics& metrics, const TensorGroup* group,
+    const v1::InputDifference& input_difference, v1::ComparisonRow& row) {
   row.set_row(row_count_++);
   if (metrics != last_metrics_) {
     last_metrics_ = metrics;
@@ -553,7 +582,7 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
   row.SerializeWithCachedSizesToArray(
       reinterpret_cast<uint8_t*>(bytes.data() + metrics_bytes));
   findings_.AddRow(row, bytes, HasEqualValues(row, metrics));
-  if (!input_difference.empty()) {
+  if (!input_difference.difference().empty()) {
     findings_.SetInputDifference(row, bytes, input_difference);
   }
   if (group != nullptr && row.verdict() == v1::FAIL) {

@@ -21,6 +21,7 @@
 #include "daemon/compare/job/comparison_observer.h"
 #include "daemon/compare/job/mapping_loader.h"
 #include "daemon/compare/job/row_sum_reader.h"
+#include "daemon/compare/job/token_choice.h"
 #include "daemon/compare/judge/idle_rules.h"
 #include "daemon/compare/judge/pair_judge.h"
 #include "daemon/compare/judge/pair_plan.h"
@@ -270,8 +271,19 @@ class ComparisonEngine {
   // null if the row does not belong to a pair. `input_difference` describes
   // integers that the model was given and that differ; otherwise empty.
   absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
-                       const std::string& input_difference,
+                       const v1::InputDifference& input_difference,
                        v1::ComparisonRow& row);
+  // Adds to the reason of the unmatched `row_` why a side may be missing.
+  absl::Status ExplainUnmatched(const TensorPair& pair, int32_t rank);
+  // Emits `row_`, which belongs to a pair of the group and has its verdict.
+  absl::Status EmitPair(const TensorGroup& group, size_t pair,
+                        const Verification& verification,
+                        const Judgment& judgment, bool has_equal_values);
+  // Describes the integers of a pair that the model was given and that differ.
+  //
+  // Errors: CANCELLED if the observer returns it.
+  absl::StatusOr<v1::InputDifference> DescribeInputs(
+      const TensorPair& pair, const std::string& difference);
   // True if no element of the pair differs, as far as its elements were
   // compared.
   static bool HasEqualValues(const v1::ComparisonRow& row,
@@ -347,6 +359,7 @@ class ComparisonEngine {
   OriginFinder origins_;
   Conditioning conditioning_;
   Findings findings_;
+  TokenChoices token_choices_;
   // The row number of each pair of the current group so far; -1 for a pair
   // without a row.
   std::vector<int64_t> row_numbers_;

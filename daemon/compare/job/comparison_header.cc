@@ -59,6 +59,17 @@ void ShowLosses(const RunLosses& golden, const RunLosses& target,
   UpdatePartial(header);
 }
 
+void ShowRequests(const RequestJoin& join, v1::Comparison& header) {
+  const auto count = [](uint64_t number) {
+    return static_cast<int64_t>(number);
+  };
+  header.set_joined_request_count(count(join.joined_count()));
+  header.set_golden_only_request_count(count(join.golden_only_count()));
+  header.set_target_only_request_count(count(join.target_only_count()));
+  header.set_renamed_request_count(count(join.paired_by_order_count()));
+  header.set_target_only_position_count(count(join.target_only_positions()));
+}
+
 void ShowSilentRanks(const std::vector<Outlook::Silent>& golden,
                      const std::vector<Outlook::Silent>& target,
                      v1::Comparison& header) {

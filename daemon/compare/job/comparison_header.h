@@ -7,6 +7,7 @@
 
 #include "daemon/compare/match/run_losses.h"
 #include "daemon/compare/match/stream_watch.h"
+#include "daemon/compare/request/request_join.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "storage/run_ranks.h"
 
@@ -21,6 +22,9 @@ void ShowRanks(const storage::RunRanks& golden, const storage::RunRanks& target,
 // Also updates `partial`. A run without losses has no message.
 void ShowLosses(const RunLosses& golden, const RunLosses& target,
                 v1::Comparison& header);
+
+// Shows which requests the runs have in common.
+void ShowRequests(const RequestJoin& join, v1::Comparison& header);
 
 // Shows at most kSilentRanksMax ranks.
 void ShowSilentRanks(const std::vector<Outlook::Silent>& golden,

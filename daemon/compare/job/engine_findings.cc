@@ -131,6 +131,19 @@ std::string ComparisonEngine::DifferenceOf(const v1::ComparisonRow& row,
              : "other bytes";
 }
 
+absl::StatusOr<v1::InputDifference> ComparisonEngine::DescribeInputs(
+    const TensorPair& pair, const std::string& difference) {
+  v1::InputDifference out;
+  out.set_difference(DifferenceOf(row_, difference));
+  if (!findings_.IsFirstInputDifference(row_)) return out;
+  const auto choice =
+      token_choices_.Explain(pair, row_, {*golden_, *target_}, observer_);
+  if (absl::IsCancelled(choice.status())) return choice.status();
+  // Logits that cannot be read explain nothing.
+  if (choice.ok()) out.set_choice(*choice);
+  return out;
+}
+
 bool ComparisonEngine::HasOtherIntegers(const TensorGroup& group, size_t pair,
                                         const Verification& verification,
                                         const std::string& difference,
@@ -191,7 +204,9 @@ void ComparisonEngine::BlameArguments(const TensorGroup& group,
 }
 
 absl::Status ComparisonEngine::OrderRanks(const GroupMatcher& matcher) {
-  if (!findings_.WantsOrder()) return absl::OkStatus();
+  if (!findings_.WantsOrder() || plan_.matching.by_request()) {
+    return absl::OkStatus();
+  }
   const std::vector<int32_t> ranks = findings_.FailingRanks();
   RankOrder order;
   size_t count = 0;

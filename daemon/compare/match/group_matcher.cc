@@ -104,6 +104,9 @@ absl::StatusOr<GroupMatcher> GroupMatcher::Create(
     MSITD_ASSIGN_OR_RETURN(out.target_ranks_, ranks_of(target_run, target));
     MSITD_ASSIGN_OR_RETURN(is_done, out.FindGroups(stop));
   }
+  if (out.matching_.by_request()) {
+    MSITD_RETURN_IF_ERROR(out.JoinRequests(stop));
+  }
   return out;
 }
 
@@ -205,7 +208,9 @@ absl::Status GroupMatcher::AddPlace(bool is_target,
   for (const int32_t group_number : group_numbers) {
     const auto golden_number = GoldenNumberOf(is_target, group_number);
     if (!golden_number.has_value() || !IsSelected(*golden_number)) continue;
-    MSITD_RETURN_IF_ERROR(groups.Add(*golden_number, place.tokens));
+    if (!is_target || !matching_.by_request()) {
+      MSITD_RETURN_IF_ERROR(groups.Add(*golden_number, place.tokens));
+    }
     BothHolders& both = holders_[*golden_number];
     Holders& holders = is_target ? both.target : both.golden;
     holders.devices.insert(place.device);
@@ -260,6 +265,8 @@ RunSide GroupMatcher::GoldenSide() const {
   if (!side.layouts.empty() || !side.meshes.empty()) {
     side.selector.ranks.clear();
   }
+  // Requests are selected when they are joined.
+  side.selector.requests.clear();
   // Patterns match the names of views, which may read any tensor.
   if (matching_.golden_views_read_others()) side.selector.op_patterns.clear();
   return side;
@@ -282,6 +289,8 @@ RunSide GroupMatcher::TargetSide() const {
     range.first += matching_.token_offset();
     range.last += matching_.token_offset();
   }
+  if (matching_.by_request()) selector.tokens.clear();
+  selector.requests.clear();
   // Patterns match golden names, which are determined after loading.
   if (matching_.renames()) selector.op_patterns.clear();
   return side;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,8 @@
 #include "daemon/compare/match/match_rules.h"
 #include "daemon/compare/match/side_loader.h"
 #include "daemon/compare/match/tensor_group.h"
+#include "daemon/compare/request/request_book.h"
+#include "daemon/compare/request/request_join.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/mesh.h"
 #include "protos/base/rank_set.h"
@@ -162,6 +165,32 @@ class GroupMatcher {
   absl::StatusOr<std::optional<GroupWindows>> Split(
       const GroupKey& group, storage::StopCheck stop) const;
 
+  const std::string& golden_name() const { return golden_->name(); }
+  const std::string& target_name() const { return target_->name(); }
+
+  // If rows are compared by request: the requests that the runs have in common.
+  // Otherwise null.
+  const RequestJoin* request_join() const { return request_join_.get(); }
+
+  // For the first of groups(): the number of golden request documents whose
+  // rows are not known, and therefore not compared. Otherwise 0.
+  uint64_t UnknownRequests(const GroupKey& group) const;
+
+  // Returns the number of tokens of a golden rank without known rows of
+  // requests; they are not compared. `groups` has the first of these tokens.
+  uint64_t TokensWithoutRequests(int32_t golden_number) const;
+
+  // Appends the tensors of one run that belong to a group. Returns false if
+  // there are too many. Thread-safe. Errors: as Load.
+  absl::StatusOr<bool> LoadTensors(bool is_target, const GroupKey& group,
+                                   storage::StopCheck stop,
+                                   std::vector<LogicalTensor>& tensors,
+                                   IncompleteTensors& incomplete) const;
+
+  // Pairs tensors of both runs that belong to a group. Calls are paired by
+  // their numbers. Thread-safe.
+  void Pair(TensorGroup& group) const;
+
   // Loads and pairs the tensors of one of these windows. Sets `too_large_run`
   // if the run has grown beyond the window.
   //
@@ -201,6 +230,12 @@ class GroupMatcher {
   // Determines the groups of both runs. Returns false if a placement was
   // recorded in the meantime; the caller must then repeat the call.
   absl::StatusOr<bool> FindGroups(storage::StopCheck stop);
+  // Joins the requests of the runs. The groups are then the golden tokens that
+  // have requests, and the first one of each rank that has none.
+  absl::Status JoinRequests(storage::StopCheck stop);
+  // Returns the requests of a run by golden group number.
+  RequestJoin::Requests RequestsByNumber(bool is_target,
+                                         const RequestBook& book) const;
   // Adds the groups for which a run has tensors.
   absl::Status AddCoordinates(bool is_target, storage::StopCheck stop,
                               GroupCollector& groups);
@@ -246,7 +281,8 @@ class GroupMatcher {
   absl::StatusOr<bool> LoadSide(bool is_target, const GroupKey& group,
                                 storage::StopCheck stop,
                                 const SideLoader::TakesTensor& takes,
-                                TensorGroup& out) const;
+                                std::vector<LogicalTensor>& tensors,
+                                IncompleteTensors& incomplete) const;
   // Loads both sides of a group and pairs their tensors.
   absl::StatusOr<TensorGroup> LoadSome(
       const GroupKey& key, storage::StopCheck stop,
@@ -290,6 +326,9 @@ class GroupMatcher {
   MeshSet target_meshes_;
   RankCount golden_ranks_;
   RankCount target_ranks_;
+  std::shared_ptr<const RequestJoin> request_join_;
+  uint64_t unknown_request_count_ = 0;
+  std::map<int32_t, uint64_t> tokens_without_requests_;
 };
 
 }  // namespace msitd::compare

@@ -7,6 +7,7 @@
 
 #include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/mapping_views.h"
+#include "daemon/compare/match/pairing.h"
 #include "daemon/compare/match/side_loader.h"
 #include "daemon/compare/match/target_names.h"
 #include "protos/base/check.h"
@@ -66,13 +67,13 @@ absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
   TensorGroup group;
   group.token = key.token;
   group.rank = key.rank;
-  MSITD_ASSIGN_OR_RETURN(
-      const bool golden_loads,
-      LoadSide(/*is_target=*/false, key, stop, takes_golden, group));
+  MSITD_ASSIGN_OR_RETURN(const bool golden_loads,
+                         LoadSide(/*is_target=*/false, key, stop, takes_golden,
+                                  group.golden, group.golden_incomplete));
   group.target.reserve(group.golden.size());
-  MSITD_ASSIGN_OR_RETURN(
-      const bool target_loads,
-      LoadSide(/*is_target=*/true, key, stop, takes_target, group));
+  MSITD_ASSIGN_OR_RETURN(const bool target_loads,
+                         LoadSide(/*is_target=*/true, key, stop, takes_target,
+                                  group.target, group.target_incomplete));
   const bool has_mapped_views = golden_loads && target_loads &&
                                 matching_.is_mapped() &&
                                 matching_.mapping()->has_views();
@@ -126,17 +127,25 @@ std::optional<GroupMatcher::GroupSide> GroupMatcher::SideOf(
 
 absl::StatusOr<bool> GroupMatcher::LoadSide(
     bool is_target, const GroupKey& group, storage::StopCheck stop,
-    const SideLoader::TakesTensor& takes, TensorGroup& out) const {
+    const SideLoader::TakesTensor& takes, std::vector<LogicalTensor>& tensors,
+    IncompleteTensors& incomplete) const {
   std::optional<GroupSide> side = SideOf(is_target, group);
   if (!side.has_value()) return true;
-  IncompleteTensors& incomplete =
-      is_target ? out.target_incomplete : out.golden_incomplete;
   incomplete.ranks = side->side.selector.ranks;
   SideLoader loader(std::move(side->side), side->group_number, stop, takes);
-  const absl::StatusOr<bool> fits =
-      loader.Load(is_target ? out.target : out.golden);
+  const absl::StatusOr<bool> fits = loader.Load(tensors);
   incomplete.count = loader.incomplete_count();
   return fits;
+}
+
+absl::StatusOr<bool> GroupMatcher::LoadTensors(
+    bool is_target, const GroupKey& group, storage::StopCheck stop,
+    std::vector<LogicalTensor>& tensors, IncompleteTensors& incomplete) const {
+  return LoadSide(is_target, group, stop, {}, tensors, incomplete);
+}
+
+void GroupMatcher::Pair(TensorGroup& group) const {
+  Match(HasSeveralDevices(group.rank), CallPairing::kByNumber, group);
 }
 
 std::string GroupMatcher::NameOf(bool is_target, const TensorKey& key) const {

@@ -6,6 +6,7 @@
 namespace msitd::compare {
 
 absl::StatusOr<TensorGroup> GroupReading::Next(storage::StopCheck stop) {
+  if (requests_.has_value()) return requests_->Next(stop);
   if (!windows_.has_value()) {
     MSITD_ASSIGN_OR_RETURN(TensorGroup group, matcher_.Load(key_, stop));
     if (group.too_large_run.empty()) return group;

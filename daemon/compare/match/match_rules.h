@@ -91,6 +91,8 @@ class MatchRules {
   bool backward_by_number() const { return backward_by_number_; }
   void UseBackwardOrder() { backward_order_ = true; }
   int64_t token_offset() const { return token_offset_; }
+  // Rows are compared by request and position.
+  bool by_request() const { return by_request_; }
 
   // The rules include a mapping of tensors, which takes precedence. If
   // `pairs_others`, tensors that it does not name are paired by the other
@@ -144,6 +146,7 @@ class MatchRules {
   bool backward_order_ = false;
   bool backward_by_number_ = false;
   int64_t token_offset_ = 0;
+  bool by_request_ = false;
   std::map<std::string, std::string, std::less<>> target_by_golden_;
   std::map<std::string, std::string, std::less<>> golden_by_target_;
   std::map<int32_t, int32_t> target_by_golden_rank_;

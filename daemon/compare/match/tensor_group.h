@@ -60,6 +60,12 @@ struct TensorGroup {
   // The number of this window, and whether it is the last one of the group.
   size_t window = 0;
   bool is_last_window = true;
+  // If rows are compared by request, a group consists of several of these, each
+  // of which is complete and has window 0. This is the id of the request in the
+  // golden run; otherwise empty.
+  std::string request;
+  // Why something is not compared. If set, there are no pairs.
+  std::string not_compared;
   // In the execution order of the golden run, followed by tensors that only the
   // target has, in its own order. Pairs point into the vectors below, which
   // must not change. The group can therefore be moved, but not copied.
@@ -68,6 +74,14 @@ struct TensorGroup {
   // a run, `parts` is also empty for tensors with several parts.
   std::vector<LogicalTensor> golden;
   std::vector<LogicalTensor> target;
+  // Further tensors of `pairs` that are not to be paired. A pair has one of
+  // them.
+  std::vector<LogicalTensor> apart;
+  // All tensors of the rank and token, or of its request, are here.
+  bool is_whole() const {
+    return window == 0 && (is_last_window || !request.empty());
+  }
+
   IncompleteTensors golden_incomplete;
   IncompleteTensors target_incomplete;
 };

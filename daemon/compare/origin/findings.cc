@@ -219,16 +219,17 @@ size_t Findings::LeadOf(const Candidate& candidate) {
       std::min_element(kept.begin(), kept.end(), IsEarlier) - kept.begin());
 }
 
+bool Findings::IsFirstInputDifference(const v1::ComparisonRow& row) const {
+  return !input_difference_.has_value() ||
+         OrderOf(input_difference_->row()) > OrderOf(row);
+}
+
 void Findings::SetInputDifference(const v1::ComparisonRow& row,
                                   const std::string& bytes,
-                                  std::string difference) {
-  if (input_difference_.has_value() &&
-      OrderOf(input_difference_->row()) <= OrderOf(row)) {
-    return;
-  }
-  input_difference_.emplace();
+                                  const v1::InputDifference& description) {
+  if (!IsFirstInputDifference(row)) return;
+  input_difference_ = description;
   *input_difference_->mutable_row() = Parse(bytes);
-  input_difference_->set_difference(std::move(difference));
   changed_ = true;
 }
 

@@ -106,10 +106,13 @@ class Findings {
   // Adds a cause that does not follow from the other causes of its rank.
   void AddMaker(const v1::ComparisonRow& row, Failure failure);
 
+  // Returns whether no earlier row was passed to SetInputDifference.
+  bool IsFirstInputDifference(const v1::ComparisonRow& row) const;
   // Records that the model receives different integers from the token of `row`
-  // on. `difference` describes them.
+  // on. `description` has all fields except the row.
   void SetInputDifference(const v1::ComparisonRow& row,
-                          const std::string& bytes, std::string difference);
+                          const std::string& bytes,
+                          const v1::InputDifference& description);
 
   // Returns whether several ranks fail at the first token with a failure, and
   // their order is unknown.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/compare/view/read_cost.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/shape.h"
@@ -66,22 +67,12 @@ DType StreamDType(const LogicalTensor& leaf) {
              : leaf.dtype;
 }
 
-// Finds what prevents a view, and makes its plan otherwise.
-void Plan(std::span<const ViewStep> steps,
-          std::span<const LogicalTensor* const> others, PlanCache& plans,
-          TensorView& view) {
-  const std::vector<LeafName> names = LeafNamesOf(steps);
-  view.leaves.reserve(1 + names.size());
+using PlanMaker = absl::FunctionRef<absl::StatusOr<ViewPlan>(
+    std::span<const ViewLeaf> leaves, bool is_read)>;
+
+// Finds what prevents a view of its leaves, and makes its plan otherwise.
+void PlanLeaves(PlanMaker make, TensorView& view) {
   const LogicalTensor& first = view.leaves.front();
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (others[i] == nullptr) {
-      view.lacks_leaf = true;
-      view.problem = fmt::format("{} was not recorded or is not selected",
-                                 NameText(first.key, names[i]));
-      return;
-    }
-    view.leaves.push_back(*others[i]);
-  }
   const bool is_statistics =
       view.leaves.size() == 1 && first.kind == RecordKind::kStatistics;
   std::vector<ViewLeaf> leaves;
@@ -99,7 +90,7 @@ void Plan(std::span<const ViewStep> steps,
       !is_statistics &&
       std::all_of(view.leaves.begin(), view.leaves.end(),
                   [](const LogicalTensor& leaf) { return leaf.has_bytes; });
-  auto plan = plans.Get(view.text, steps, leaves, is_read);
+  auto plan = make(leaves, is_read);
   if (!plan.ok()) {
     view.problem = std::string(Message(plan.status()));
     return;
@@ -113,6 +104,25 @@ void Plan(std::span<const ViewStep> steps,
   if (is_statistics && !view.plan.keeps_all()) {
     view.problem = "statistics do not have the elements that the view needs";
   }
+}
+
+// Adds the other tensors that a view reads. Returns false, and sets the
+// problem, if one is missing.
+bool AddLeaves(std::span<const ViewStep> steps,
+               std::span<const LogicalTensor* const> others, TensorView& view) {
+  const std::vector<LeafName> names = LeafNamesOf(steps);
+  view.leaves.reserve(1 + names.size());
+  const TensorKey& key = view.leaves.front().key;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (others[i] == nullptr) {
+      view.lacks_leaf = true;
+      view.problem = fmt::format("{} was not recorded or is not selected",
+                                 NameText(key, names[i]));
+      return false;
+    }
+    view.leaves.push_back(*others[i]);
+  }
+  return true;
 }
 
 // Sets the fields of a tensor that follow from its view.
@@ -150,7 +160,35 @@ LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
   view->text = std::move(request.text);
   view->rule = request.rule;
   view->leaves.push_back(tensor);
-  Plan(request.steps, others, plans, *view);
+  if (AddLeaves(request.steps, others, *view)) {
+    PlanLeaves(
+        [&](std::span<const ViewLeaf> leaves, bool is_read) {
+          return plans.Get(view->text, request.steps, leaves, is_read);
+        },
+        *view);
+  }
+  if (view->problem.empty()) Describe(*view, out);
+  out.view = std::move(view);
+  return out;
+}
+
+LogicalTensor SeenAsRequest(
+    std::string text, std::vector<LogicalTensor> leaves,
+    absl::FunctionRef<absl::StatusOr<ViewPlan>(std::span<const ViewLeaf>)>
+        make_plan) {
+  LogicalTensor out = leaves.front();
+  auto view = std::make_shared<TensorView>();
+  view->text = std::move(text);
+  view->is_of_request = true;
+  view->leaves = std::move(leaves);
+  PlanLeaves(
+      [&](std::span<const ViewLeaf> shapes,
+          bool is_read) -> absl::StatusOr<ViewPlan> {
+        MSITD_ASSIGN_OR_RETURN(ViewPlan plan, make_plan(shapes));
+        if (is_read) MSITD_RETURN_IF_ERROR(CheckReadCost(plan, shapes));
+        return plan;
+      },
+      *view);
   if (view->problem.empty()) Describe(*view, out);
   out.view = std::move(view);
   return out;

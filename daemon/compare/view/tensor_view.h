@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/view/plan_cache.h"
 #include "daemon/compare/view/view_plan.h"
@@ -40,6 +42,8 @@ struct TensorView {
   // A tensor that the view reads was not recorded, or not all of its shards
   // were. If the run grows, this may change.
   bool lacks_leaf = false;
+  // The view follows from the rows of a request, and not from a rule.
+  bool is_of_request = false;
   // Number of the rule of ViewRules that the view follows from.
   std::optional<size_t> rule;
 };
@@ -59,6 +63,16 @@ struct ViewRequest {
 LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
                      std::span<const LogicalTensor* const> others,
                      PlanCache& plans);
+
+// Sees tensors as the rows of a request, as `make_plan` states for their shapes
+// and types. There
+// is at least one tensor, and none has a view. The key of the result is that of
+// the first one. If `make_plan` fails, the view has its message as a problem,
+// and the other fields are those of the first tensor.
+LogicalTensor SeenAsRequest(
+    std::string text, std::vector<LogicalTensor> leaves,
+    absl::FunctionRef<absl::StatusOr<ViewPlan>(std::span<const ViewLeaf>)>
+        make_plan);
 
 // Returns why the view of a tensor does not fit. Empty if it fits or there is
 // none.

@@ -77,7 +77,7 @@ def test_capture_policies_and_comparisons_do_not_select_by_them(
         with pytest.raises(query.QueryError, match="requests of a token") as error:
             asked.captures.set("r", query.select(requests="a"))
         assert error.value.code == "INVALID_ARGUMENT"
-        with pytest.raises(query.QueryError, match="not rows of requests"):
+        with pytest.raises(query.QueryError, match="rows are not compared by request"):
             asked.comparisons.run("r", "r", query.select(requests="a"))
     for verb in (("capture", "set", "r"), ("compare", "run", "r", "r")):
         answer = recorded.ctl(*verb, "--request", "a", expect=2)

@@ -103,6 +103,9 @@ std::vector<std::string> MatchingLines(const v1::Matching& matching) {
                            rewrite.regex(), rewrite.replacement());
       },
       out);
+  if (matching.by_request()) {
+    out.emplace_back("rows are compared by request and position");
+  }
   if (matching.ignore_case()) {
     out.emplace_back("upper and lower case are the same in names of ops");
   }

@@ -100,6 +100,9 @@ std::vector<PageFact> FindingFacts(const v1::Comparison& comparison) {
                      comparison.input_difference().row().row()});
   }
   facts.push_back({"rows", RowCountsText(comparison)});
+  if (std::string requests = RequestsText(comparison); !requests.empty()) {
+    facts.push_back({"requests", std::move(requests)});
+  }
   if (std::string left_out = LeftOutText(comparison); !left_out.empty()) {
     facts.push_back({"not compared", std::move(left_out)});
   }

@@ -21,7 +21,8 @@ constexpr std::string_view kHeadings[] = {
     "target_shape",  "target_min",   "target_max",    "target_mean",
     "bitwise_equal", "predicate",    "amplification", "for_want_of_ranks",
     "layout_hint",   "pairing",      "golden_kind",   "golden_value",
-    "target_kind",   "target_value", "golden_view",   "target_view"};
+    "target_kind",   "target_value", "golden_view",   "target_view",
+    "request"};
 
 Cell OptionalReal(bool has, double value) {
   return has ? Cell(Real{value}) : Cell();
@@ -80,6 +81,7 @@ class MsitdSchema final : public TableSchema {
     AddKind(row.has_target(), row.target(), cells);
     cells.emplace_back(row.golden().view());
     cells.emplace_back(row.target().view());
+    cells.emplace_back(row.request());
     for (const std::string& metric : metrics_) {
       const auto value = MetricOf(row, metric);
       cells.push_back(OptionalReal(value.has_value(), value.value_or(0)));

@@ -179,6 +179,10 @@ class Matching:
     ignore_placements: bool = False
     mapping: TensorMapping | None = None
     """Takes precedence over the names of tensors."""
+    by_request: bool = False
+    """Compare rows of equal requests and positions instead of whole tensors of
+    equal tokens; see `Client.record_requests`.
+    """
     backward_by_number: bool = False
     """Pairs backward calls of msprobe only by number, never by their order."""
 
@@ -311,6 +315,8 @@ class ComparisonRow:
     """True if the row exceeds the default bounds by no more than rounding errors
     of ill-conditioned ops do; `reason` has the explanation.
     """
+    request: str = ""
+    """If rows are compared by request, the id of the request in the golden run."""
 
 
 @mirrors("InputDifference")
@@ -321,6 +327,8 @@ class InputDifference:
     row: ComparisonRow | None
     difference: str
     """Target against golden: `403 against 186`, or both shapes."""
+    choice: str = ""
+    """How the runs chose different tokens, if their logits are recorded."""
 
 
 @mirrors("Maker")
@@ -491,6 +499,14 @@ class Comparison:
     """Rows for which `flipped_element_count` is set."""
     explained_count: int = 0
     """Rows with `explained` set."""
+    joined_request_count: int = 0
+    """If rows are compared by request: requests of both runs."""
+    golden_only_request_count: int = 0
+    target_only_request_count: int = 0
+    """Requests that only the target run has; they are not compared."""
+    renamed_request_count: int = 0
+    """Requests with different ids that were paired by their order."""
+    target_only_position_count: int = 0
 
     @property
     def is_over(self) -> bool:

@@ -41,6 +41,10 @@ CompareFlags AllFlags() {
   flags.matching.op_map_file = "m";
   flags.matching.rewrites = {"a=>b"};
   flags.matching.fuzzy = true;
+  flags.matching.by = "request";
+  flags.matching.token_offset = 1;
+  flags.matching.views.golden = flags.matching.views.target = {"a=flatten"};
+  flags.selection.requests = {"a"};
   flags.rows = "all";
   flags.parts.engine = "ray";
   flags.parts.ray_address = flags.out = flags.parts.worker_config = "x";

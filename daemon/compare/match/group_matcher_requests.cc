@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/match/group_matcher.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+absl::Status NoRequests(const std::string& run) {
+  return MakeStatus(
+      absl::StatusCode::kFailedPrecondition,
+      "run {} has no rows of requests: to compare by request, record them with "
+      "register_hook(requests=...) or Client.record_requests",
+      run);
+}
+
+// Returns the tokens with a piece of any of the requests.
+std::set<int64_t> TokensOf(const std::vector<RequestHistory>& requests) {
+  std::set<int64_t> out;
+  for (const RequestHistory& request : requests) {
+    for (const RequestPiece& piece : request.pieces) out.insert(piece.token);
+  }
+  return out;
+}
+
+}  // namespace
+
+RequestJoin::Requests GroupMatcher::RequestsByNumber(
+    bool is_target, const RequestBook& book) const {
+  RequestJoin::Requests out;
+  for (const auto& [number, holders] : holders_) {
+    // All ranks of a group process the same requests.
+    for (const auto& [rank, last_token] :
+         (is_target ? holders.target : holders.golden).last_tokens) {
+      const auto found = book.ranks().find(rank);
+      if (found == book.ranks().end()) continue;
+      out.emplace(number, found->second);
+      break;
+    }
+  }
+  return out;
+}
+
+absl::Status GroupMatcher::JoinRequests(storage::StopCheck stop) {
+  MSITD_ASSIGN_OR_RETURN(
+      const RequestBook golden_book,
+      RequestBook::Read(*golden_, GoldenSide().selector, stop));
+  MSITD_ASSIGN_OR_RETURN(const RequestBook target_book,
+                         RequestBook::Read(*target_, {}, stop));
+  RequestJoin::Requests golden = RequestsByNumber(false, golden_book);
+  RequestJoin::Requests target = RequestsByNumber(true, target_book);
+  if (golden.empty()) return NoRequests(golden_->name());
+  if (target.empty()) return NoRequests(target_->name());
+  request_join_ = std::make_shared<RequestJoin>(
+      std::move(golden), std::move(target), selector_.requests);
+  if (request_join_->tokens().empty()) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "run {} has no rows of the selected requests",
+                      golden_->name());
+  }
+  unknown_request_count_ = golden_book.unknown_count();
+
+  GroupSet groups;
+  for (const auto& [number, tokens] : groups_.ranks()) {
+    const auto joined = request_join_->tokens().find(number);
+    std::set<int64_t> compared;
+    if (joined != request_join_->tokens().end()) {
+      compared.insert(joined->second.begin(), joined->second.end());
+    }
+    // Tokens of other requests are not selected.
+    if (selector_.requests.empty()) {
+      const std::set<int64_t> known =
+          request_join_->HasGolden(number)
+              ? TokensOf(request_join_->GoldenRequestsOf(number))
+              : std::set<int64_t>();
+      TokenCursor cursor(tokens);
+      while (const std::optional<int64_t> token = cursor.Next()) {
+        if (known.contains(*token)) continue;
+        if (tokens_without_requests_[number]++ == 0) compared.insert(*token);
+      }
+    }
+    TokenRuns runs;
+    for (const int64_t token : compared) runs.Append(token);
+    if (!runs.empty()) groups.Add(number, std::move(runs));
+  }
+  groups_ = std::move(groups);
+  return absl::OkStatus();
+}
+
+uint64_t GroupMatcher::UnknownRequests(const GroupKey& group) const {
+  const bool is_first = std::all_of(
+      groups_.ranks().begin(), groups_.ranks().end(), [&](const auto& rank) {
+        const GroupKey first{rank.second.runs().front().first, rank.first};
+        return group <= first;
+      });
+  return is_first ? unknown_request_count_ : 0;
+}
+
+uint64_t GroupMatcher::TokensWithoutRequests(int32_t golden_number) const {
+  const auto found = tokens_without_requests_.find(golden_number);
+  return found == tokens_without_requests_.end() ? 0 : found->second;
+}
+
+}  // namespace msitd::compare

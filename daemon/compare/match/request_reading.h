@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/compare/match/group_matcher.h"
+#include "daemon/compare/match/tensor_group.h"
+#include "daemon/compare/request/request_join.h"
+#include "daemon/compare/request/request_view.h"
+
+namespace msitd::compare {
+
+// Loads a golden token request by request, with the target tokens that have the
+// same positions. Target tokens stay in memory as long as the next request
+// needs them, so that a batch is loaded once.
+//
+// Thread-compatible. Borrows the matcher.
+class RequestReading {
+ public:
+  RequestReading(const GroupMatcher& matcher, GroupKey key)
+      : matcher_(matcher), key_(key) {}
+
+  // Returns the group of the next request. Must not be called after the last
+  // one or after an error. Errors: as GroupMatcher::Load.
+  absl::StatusOr<TensorGroup> Next(storage::StopCheck stop);
+
+ private:
+  // A golden group number and a target token.
+  using TargetPlace = std::pair<int32_t, int64_t>;
+  // The tensors of a request by name.
+  using Tensors = std::map<std::string, RequestTensor>;
+
+  absl::Status Begin(storage::StopCheck stop);
+  // Loads the target tensors of a part, and drops others. Returns false if
+  // there are too many.
+  absl::StatusOr<bool> LoadTargets(const JoinedPart& part,
+                                   storage::StopCheck stop, TensorGroup& group);
+  void AddViews(const JoinedPart& part, TensorGroup& group);
+  // Adds tensors that are compared as a whole.
+  void AddOthers(const JoinedPart& part, TensorGroup& group) const;
+  // Adds masks, which are listed but not compared.
+  void AddMasks(const JoinedPart& part, TensorGroup& group) const;
+  // Lets a tensor without a counterpart pass if it describes a batch.
+  static void ExcuseAlone(const TensorPair& pair, TensorGroup& group);
+  // Lets the views of each pair have the same positions.
+  void FitPairs(TensorGroup& group) const;
+  std::string NameOf(const LogicalTensor& tensor) const;
+  std::string NotComparedText(const JoinedPart& part) const;
+
+  const GroupMatcher& matcher_;
+  const GroupKey key_;
+  std::optional<std::vector<JoinedPart>> parts_;
+  size_t next_ = 0;
+  bool has_others_ = false;  // Tensors of AddOthers were added.
+  bool fits_ = true;
+  std::vector<LogicalTensor> golden_;
+  IncompleteTensors golden_incomplete_;
+  std::map<TargetPlace, std::vector<LogicalTensor>> targets_;
+  Tensors golden_tensors_;
+  Tensors target_tensors_;
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/request/request_book.h"
+
+namespace msitd::compare {
+
+// Maximum number of tensors that are put together for one side of a row. A part
+// of a request that is in more tokens of the other run is divided into several
+// rows.
+inline constexpr size_t kJoinedTokensMax = 60;
+
+// Positions of a request that one piece has.
+struct PieceRange {
+  RequestPiece piece;
+  RowRange positions;  // Within those of the piece.
+
+  friend bool operator==(const PieceRange&, const PieceRange&) = default;
+};
+
+// The same positions of a request in both runs.
+struct JoinedPart {
+  // Ids of the request; they differ only if requests were paired by their
+  // order.
+  std::string golden_id;
+  std::string target_id;
+  // Ascending and without overlaps. The ranges of each run have the same
+  // positions in total. All golden ranges are of one token. Both are empty if
+  // there is only something that is missing.
+  std::vector<PieceRange> golden;
+  std::vector<PieceRange> target;
+  // The number of the rank that has the target ranges; see RequestJoin.
+  int32_t target_number = 0;
+  // Positions of the golden piece that the target run does not have.
+  std::vector<RowRange> missing;
+
+  friend bool operator==(const JoinedPart&, const JoinedPart&) = default;
+};
+
+// Joins the requests of two runs by their ids and the positions of their
+// sequences.
+//
+// One run may process a prompt at once, the other in chunks or as a row of a
+// padded batch. Tokens and rows of tensors then differ, but each position of
+// each request is computed once in each run. If a position is processed again,
+// as after speculative steps whose result was rejected, the last time counts,
+// because the others did not contribute to the result.
+//
+// The order and the number of the rows of a comparison follow the golden run:
+// a part belongs to the golden token that has its positions.
+//
+// Ranks are numbers that both runs share. A request that several ranks of the
+// target run have is taken from the one with the number of the golden rank, or
+// else from the first one.
+//
+// Immutable, hence thread-safe.
+class RequestJoin {
+ public:
+  using Requests = std::map<int32_t, std::vector<RequestHistory>>;
+  // `selected` are the ids of the golden requests to join; empty for all.
+  RequestJoin(Requests golden, Requests target,
+              std::vector<std::string> selected = {});
+  RequestJoin(const RequestJoin&) = delete;
+  RequestJoin& operator=(const RequestJoin&) = delete;
+
+  // Golden ranks with the tokens, ascending, for which PartsOf returns parts.
+  const std::map<int32_t, std::vector<int64_t>>& tokens() const {
+    return tokens_;
+  }
+
+  // Returns the parts of a golden rank and token, by request in the order of
+  // their first appearance.
+  std::vector<JoinedPart> PartsOf(int32_t number, int64_t token) const;
+
+  bool HasGolden(int32_t number) const { return golden_.contains(number); }
+  // Returns the requests of a golden rank; it must have some.
+  const std::vector<RequestHistory>& GoldenRequestsOf(int32_t number) const {
+    return golden_.at(number);
+  }
+
+  // Selected requests that both runs have, that only one run has, and that were
+  // paired although their ids differ. Each is counted once, on however many
+  // ranks it is. If requests are selected, those of the target run only are not
+  // counted.
+  size_t joined_count() const { return joined_count_; }
+  size_t golden_only_count() const { return golden_only_count_; }
+  size_t target_only_count() const { return target_only_count_; }
+  size_t paired_by_order_count() const { return paired_by_order_count_; }
+  // Positions of joined requests in the target run that the golden run lacks.
+  uint64_t target_only_positions() const { return target_only_positions_; }
+
+ private:
+  // Which piece has the last word on which positions. By first position.
+  struct Interval {
+    int64_t end = 0;
+    size_t piece = 0;
+  };
+  using Owners = std::map<int64_t, Interval>;
+
+  // A request of a golden rank, with its counterpart.
+  struct Pair {
+    const RequestHistory* golden = nullptr;
+    const RequestHistory* target = nullptr;  // Null if there is none.
+    int32_t target_number = 0;
+    Owners golden_owners;
+    Owners target_owners;
+  };
+  // A piece of a pair.
+  struct PieceOfPair {
+    size_t pair = 0;
+    size_t piece = 0;
+  };
+
+  static Owners OwnersOf(const RequestHistory& history);
+  static std::vector<PieceRange> RangesIn(const RequestHistory& history,
+                                          const Owners& owners,
+                                          RowRange within);
+  // Pairs ids of requests that only one run has, if their order is sufficient
+  // evidence. Returns target ids by golden ids.
+  std::map<std::string, std::string> PairByOrder() const;
+  // The requests of the target run by id, then rank.
+  using TargetTable =
+      std::map<std::string_view, std::map<int32_t, const RequestHistory*>>;
+  void AddPair(int32_t number, const RequestHistory& golden,
+               const std::map<std::string, std::string>& renamed,
+               const TargetTable& targets);
+  void Count(const std::map<std::string, std::string>& renamed);
+  void AddParts(const Pair& pair, const RequestPiece& piece, size_t number,
+                std::vector<JoinedPart>& out) const;
+
+  bool IsSelected(const std::string& id) const;
+
+  Requests golden_;
+  Requests target_;
+  std::vector<std::string> selected_;
+  std::vector<Pair> pairs_;
+  std::map<std::pair<int32_t, int64_t>, std::vector<PieceOfPair>> pieces_;
+  std::map<int32_t, std::vector<int64_t>> tokens_;
+  size_t joined_count_ = 0;
+  size_t golden_only_count_ = 0;
+  size_t target_only_count_ = 0;
+  size_t paired_by_order_count_ = 0;
+  uint64_t target_only_positions_ = 0;
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests of rows that are compared by request and position.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/job/comparison_engine.h"
+#include "protos/base/request.h"
+#include "protos/status/status.h"
+#include "tests/support/either_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class RequestRowsTest : public testing::EitherStoreTest {
+ protected:
+  RequestRowsTest() { matching_.set_by_request(true); }
+
+  static void Tell(RunRecorder& run, int64_t token, const std::string& id,
+                   const std::string& text) {
+    RecordedTensor out;
+    out.op = std::string(kRequestOpPrefix) + id;
+    out.bytes = text;
+    out.dtype = DType::kUint8;
+    out.shape = {static_cast<int64_t>(text.size())};
+    out.token = token;
+    out.io = Io::kState;
+    out.index = "";
+    out.device = std::string(kRequestDevice);
+    out.kind = RecordKind::kDocument;
+    run.Record(out);
+  }
+
+  static void Record(RunRecorder& run, int64_t token, std::string_view op,
+                     const std::vector<float>& values,
+                     std::vector<int64_t> shape) {
+    RecordedTensor out = Floats(op, values);
+    out.shape = std::move(shape);
+    out.token = token;
+    run.Record(out);
+  }
+
+  absl::Status Compare() {
+    auto matching = MatchRules::Create(matching_);
+    MSITD_RETURN_IF_ERROR(matching.status());
+    plan_.matching = *std::move(matching);
+    RowObserver observer;
+    const absl::Status status =
+        ComparisonEngine(store_.readers(), plan_, observer).Run();
+    comparison_ = observer.comparison;
+    rows_ = observer.rows;
+    return status;
+  }
+
+  const std::vector<v1::ComparisonRow>& Rows() {
+    const absl::Status status = Compare();
+    EXPECT_TRUE(status.ok()) << status;
+    return rows_;
+  }
+
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  v1::Matching matching_;
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  v1::Comparison comparison_;
+  std::vector<v1::ComparisonRow> rows_;
+};
+
+MSITD_ON_BOTH_STORES(RequestRowsTest);
+
+TEST_P(RequestRowsTest, APromptPassesInAPaddedBatch) {
+  Tell(golden_, 0, "a", "0:1@0/1,2");
+  Record(golden_, 0, "op", {1, 2, 3, 4}, {1, 2, 2});
+  Tell(target_, 0, "a", "0:1,1:3@0/2,3");
+  Tell(target_, 0, "b", "1:2@0/2,3");
+  Record(target_, 0, "op", {-1, -1, 1, 2, 3, 4, 9, 9, 9, 9, 9, 9}, {2, 3, 2});
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].request(), "a");
+  EXPECT_EQ(rows[0].golden().view(), "positions 0-1");
+  EXPECT_THAT(rows[0].target().shape(), ElementsAre(2, 2));
+  EXPECT_EQ(comparison_.joined_request_count(), 1);
+  EXPECT_EQ(comparison_.target_only_request_count(), 1);
+}
+
+TEST_P(RequestRowsTest, AFaultIsNamedWithItsRequest) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "a", "0:2/4");
+    Tell(*run, 0, "b", "2:4/4");
+  }
+  Record(golden_, 0, "op", {1, 2, 3, 4}, {4, 1});
+  Record(target_, 0, "op", {1, 2, 3, 7}, {4, 1});
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS);
+  EXPECT_EQ(rows[1].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[1].request(), "b");
+  EXPECT_THAT(rows[1].reason(), HasSubstr("at [1]: target 7, golden 4"));
+  EXPECT_EQ(comparison_.first_divergence().request(), "b");
+}
+
+TEST_P(RequestRowsTest, ChunksAreJoined) {
+  Tell(golden_, 0, "a", "0:1@0/1,5");
+  Record(golden_, 0, "op", {1, 2, 3, 4, 5}, {1, 5, 1});
+  Record(golden_, 0, "logits", {5}, {1, 1, 1});
+  for (const auto& [token, first, end] :
+       {std::tuple(0, 0, 2), std::tuple(1, 2, 4), std::tuple(2, 4, 5)}) {
+    const int size = end - first;
+    Tell(target_, token, "a", fmt::format("0:1@{}/1,{}", first, size));
+    std::vector<float> values;
+    for (int i = first; i < end; ++i) {
+      values.push_back(static_cast<float>(i + 1));
+    }
+    Record(target_, token, "op", values, {1, size, 1});
+    Record(target_, token, "logits", {static_cast<float>(end)}, {1, 1, 1});
+  }
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_THAT(rows[0].target().shape(), ElementsAre(5));
+  // Only the position that the golden run has.
+  EXPECT_EQ(rows[1].verdict(), v1::PASS) << rows[1].reason();
+  EXPECT_EQ(rows[1].golden().view(), "position 4");
+  EXPECT_EQ(rows[1].target().view(), "position 4");
+}
+
+// A position that one run lacks must not look like one that was compared.
+TEST_P(RequestRowsTest, WhatIsMissingIsReported) {
+  Tell(golden_, 0, "a", "0:4/4");
+  Record(golden_, 0, "op", {1, 2, 3, 4}, {4});
+  Record(golden_, 1, "op", {1}, {1});
+  Record(golden_, 2, "op", {1}, {1});
+  Tell(target_, 0, "a", "0:3/3");
+  Record(target_, 0, "op", {1, 2, 3}, {3});
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS);
+  EXPECT_EQ(rows[1].reason(), "the target run lacks position 3 of request a");
+  EXPECT_EQ(
+      rows[2].reason(),
+      "2 tokens of this rank, from this one on, have no rows of requests");
+  EXPECT_EQ(comparison_.not_compared_count(), 2);
+}
+
+TEST_P(RequestRowsTest, DocumentsThatCannotBeReadAreReported) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "a", "0:1/2");
+    Tell(*run, 0, "b", run == &golden_ ? "row 1" : "1:2/2");
+    Record(*run, 0, "op", {1, 2}, {2});
+  }
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].reason(), "golden request documents without known rows: 1");
+  EXPECT_EQ(comparison_.not_compared_count(), 1);
+  EXPECT_EQ(comparison_.pass_count(), 1);
+}
+
+TEST_P(RequestRowsTest, ATensorThatLacksATokenIsNotCompared) {
+  Tell(golden_, 0, "a", "0:1@0/1,4");
+  Record(golden_, 0, "op", {1, 2, 3, 4}, {1, 4});
+  for (int token : {0, 1}) {
+    Tell(target_, token, "a", fmt::format("0:1@{}/1,2", 2 * token));
+    Record(target_, token, "other", {1, 2}, {1, 2});
+  }
+  Record(target_, 0, "op", {1, 2}, {1, 2});
+  std::map<std::string, v1::ComparisonRow> rows;
+  for (const v1::ComparisonRow& row : Rows()) rows.emplace(row.op(), row);
+  EXPECT_EQ(rows.at("op").verdict(), v1::SKIPPED);
+  EXPECT_TRUE(rows.at("op").not_compared());
+  EXPECT_THAT(rows.at("op").reason(), HasSubstr("it has 2 of 4"));
+  EXPECT_EQ(rows.at("other").verdict(), v1::UNMATCHED);
+}
+
+TEST_P(RequestRowsTest, ATensorWithoutRowsIsNotCompared) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "a", "0:2/2");
+    Record(*run, 0, "op", {1, 2}, {2});
+    Record(*run, 0, "loss", {1}, {});
+  }
+  std::map<std::string, v1::ComparisonRow> rows;
+  for (const v1::ComparisonRow& row : Rows()) rows.emplace(row.op(), row);
+  EXPECT_EQ(rows.at("op").verdict(), v1::PASS);
+  EXPECT_EQ(rows.at("loss").verdict(), v1::SKIPPED);
+  EXPECT_TRUE(rows.at("loss").not_compared());
+  EXPECT_THAT(rows.at("loss").reason(), HasSubstr("no dimension of []"));
+}
+
+TEST_P(RequestRowsTest, StateIsComparedAsAWholeAndOnce) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "a", "0:1/2");
+    Tell(*run, 0, "b", "1:2/2");
+    RecordedTensor weight = Floats("weight", {1, 2, 3});
+    weight.io = Io::kState;
+    run->Record(weight);
+    Record(*run, 0, "op", {1, 2}, {2});
+  }
+  const auto& rows = Rows();
+  EXPECT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(comparison_.pass_count(), 3);
+}
+
+TEST_P(RequestRowsTest, ArgumentsThatDescribeABatchNeedNoCounterpart) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "a", "0:1@0/1,2");
+    Record(*run, 0, "op", {1, 2}, {1, 2});
+    RecordedTensor mask;
+    mask.op = "op";
+    mask.io = Io::kInput;
+    mask.dtype = DType::kBool;
+    mask.bytes = run == &golden_ ? std::string(1, '\1') : std::string(2, '\1');
+    mask.shape = {static_cast<int64_t>(mask.bytes.size())};
+    run->Record(mask);
+  }
+  RecordedTensor positions = Floats("op", {0, 1});
+  positions.io = Io::kInput;
+  positions.index = "position_ids";
+  positions.shape = {1, 2};
+  target_.Record(positions);
+  EXPECT_THAT(Rows(), SizeIs(4));
+  EXPECT_EQ(comparison_.pass_count(), 1);
+  EXPECT_EQ(comparison_.skipped_count(), 3);
+  EXPECT_EQ(comparison_.not_compared_count(), 0);
+  // Any other argument does.
+  positions.index = "scale";
+  target_.Record(positions);
+  Rows();
+  EXPECT_EQ(comparison_.unmatched_count(), 1);
+}
+
+TEST_P(RequestRowsTest, RequestsCanBeSelected) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "a", "0:1/2");
+    Tell(*run, 0, "b", "1:2/2");
+    Record(*run, 0, "op", {1, run == &golden_ ? 2.0F : 3.0F}, {2});
+  }
+  plan_.selector.requests = {"a"};
+  EXPECT_THAT(Rows(), SizeIs(1));
+  EXPECT_EQ(comparison_.pass_count(), 1);
+  plan_.selector.requests = {"b"};
+  EXPECT_EQ(Rows().at(0).verdict(), v1::FAIL);
+  plan_.selector.requests = {"c"};
+  EXPECT_THAT(std::string(Message(Compare())),
+              HasSubstr("run g has no rows of the selected requests"));
+}
+
+TEST_P(RequestRowsTest, RunsWithoutRequestsAreRefused) {
+  Record(golden_, 0, "op", {1}, {1});
+  Record(target_, 0, "op", {1}, {1});
+  EXPECT_THAT(std::string(Message(Compare())),
+              HasSubstr("run g has no rows of requests"));
+}
+
+TEST_P(RequestRowsTest, TokensThatDifferAreJoinedByPosition) {
+  // Continuous batching against one request after the other.
+  Tell(golden_, 0, "a", "0:2/2");
+  Record(golden_, 0, "op", {1, 2}, {2});
+  Tell(golden_, 1, "a", "0:1/1");
+  Record(golden_, 1, "op", {3}, {1});
+  Tell(golden_, 2, "b", "0:3/3");
+  Record(golden_, 2, "op", {4, 5, 6}, {3});
+  Tell(target_, 0, "b", "0:2/2");
+  Record(target_, 0, "op", {4, 5}, {2});
+  Tell(target_, 1, "a", "1:4/4");
+  Tell(target_, 1, "b", "0:1/4");
+  Record(target_, 1, "op", {6, 1, 2, 3}, {4});
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(comparison_.pass_count(), 3);
+  EXPECT_EQ(rows[2].token(), 2);
+}
+
+}  // namespace
+}  // namespace msitd::compare
