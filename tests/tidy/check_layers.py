@@ -372,6 +372,7 @@ MODULES: dict[str, Module] = {
             LOG,
             ACCESS,
             "daemon/calls",
+            "daemon/requests",
             "daemon/compare",
             "daemon/compare/shard",
             "daemon/compare/view",

@@ -10,17 +10,31 @@
 
 namespace msitd::msitctl {
 
+namespace {
+
+// Introduces the flags that a comparison suggests.
+const char* Introduction(const std::string& first_flag) {
+  if (first_flag.starts_with("--allow")) {
+    return "the tensors without a counterpart are those that fused attention "
+           "omits; to skip them, add";
+  }
+  if (first_flag.starts_with("--by")) {
+    return "shapes differ, and both runs recorded their requests; to compare "
+           "rows of equal requests and positions, add";
+  }
+  return "most tensors without a counterpart would be paired by";
+}
+
+}  // namespace
+
 void TellPairingHints(const v1::Comparison& comparison) {
   if (comparison.pairing_hints().empty()) return;
-  const bool allows = comparison.pairing_hints(0).starts_with("--allow");
-  fmt::print(stderr, "msitctl: note: {}\n",
-             allows ? "the tensors without a counterpart are those that fused "
-                      "attention omits; to skip them, add"
-                    : "most tensors without a counterpart would be paired by");
+  const std::string& first = comparison.pairing_hints(0);
+  fmt::print(stderr, "msitctl: note: {}\n", Introduction(first));
   for (const std::string& flag : comparison.pairing_hints()) {
     fmt::print(stderr, "  {}\n", ask::Printable(flag));
   }
-  if (allows) {
+  if (first.starts_with("--allow")) {
     fmt::print(stderr, "  it does not check that both runs have them\n");
   }
 }

@@ -18,6 +18,7 @@
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/origin/bases.h"
 #include "daemon/compare/view/tensor_view.h"
+#include "daemon/requests/request_documents.h"
 #include "protos/base/check.h"
 #include "protos/base/order_label.h"
 #include "protos/status/status.h"
@@ -164,7 +165,9 @@ absl::Status ComparisonEngine::Run() {
   if (status.ok() && !waits_) {
     const std::vector<std::string> rules = idle_rules_.Texts();
     header.mutable_idle_rules()->Assign(rules.begin(), rules.end());
-    const std::vector<std::string> flags = pairing_hints_.Flags();
+    std::vector<std::string> flags = pairing_hints_.Flags();
+    MSITD_ASSIGN_OR_RETURN(const bool by_request, WouldCompareByRequest());
+    if (flags.empty() && by_request) flags.emplace_back("--by request");
     header.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
   }
   return status;
@@ -492,6 +495,9 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
       early->emplace(std::move(name), EarlyRow{row_.verdict(), row_count_});
     }
     token_choices_.Note(pair, row_);
+    if (plan.way == PairPlan::Way::kShapes && !shape_difference_.has_value()) {
+      shape_difference_ = {pair.golden->key, pair.target->key};
+    }
     MSITD_RETURN_IF_ERROR(
         EmitPair(group, i, plan.verification, judgment, has_equal_values));
   }
@@ -506,6 +512,28 @@ absl::Status ComparisonEngine::ExplainUnmatched(const TensorPair& pair,
   }
   absent_->Explain(pair, rank, row_);
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ComparisonEngine::WouldCompareByRequest() {
+  if (!shape_difference_.has_value() || plan_.matching.by_request()) {
+    return false;
+  }
+  for (const auto& [run, key] :
+       {std::pair(golden_.get(), shape_difference_->golden),
+        std::pair(target_.get(), shape_difference_->target)}) {
+    Selector selector;
+    selector.ranks = {key.rank};
+    selector.tokens = {{key.token, key.token}};
+    bool has_requests = false;
+    MSITD_RETURN_IF_ERROR(requests::VisitRequestDocuments(
+        *run, std::move(selector), [this] { return observer_.Check(); },
+        [&](const storage::TensorInfo&) -> absl::StatusOr<bool> {
+          has_requests = true;
+          return false;
+        }));
+    if (!has_requests) return false;
+  }
+  return true;
 }
 
 absl::Status ComparisonEngine::EmitPair(const TensorGroup& group, size_t pair,

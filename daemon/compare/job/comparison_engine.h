@@ -275,6 +275,9 @@ class ComparisonEngine {
                        v1::ComparisonRow& row);
   // Adds to the reason of the unmatched `row_` why a side may be missing.
   absl::Status ExplainUnmatched(const TensorPair& pair, int32_t rank);
+  // Returns whether tensors have different shapes and both runs state which
+  // rows belong to which request.
+  absl::StatusOr<bool> WouldCompareByRequest();
   // Emits `row_`, which belongs to a pair of the group and has its verdict.
   absl::Status EmitPair(const TensorGroup& group, size_t pair,
                         const Verification& verification,
@@ -360,6 +363,12 @@ class ComparisonEngine {
   Conditioning conditioning_;
   Findings findings_;
   TokenChoices token_choices_;
+  // The first pair whose shapes differ.
+  struct KeysOfPair {
+    TensorKey golden;
+    TensorKey target;
+  };
+  std::optional<KeysOfPair> shape_difference_;
   // The row number of each pair of the current group so far; -1 for a pair
   // without a row.
   std::vector<int64_t> row_numbers_;

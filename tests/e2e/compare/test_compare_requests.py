@@ -128,6 +128,8 @@ def test_one_request_of_a_batch_through_the_command_line(daemon: Daemon) -> None
     model = Model(1)
     record(endpoint, "one", model, whole({"b": prompts["b"]}, Fault()))
     record(endpoint, "many", model, padded(prompts, "left", Fault()))
+    plain = daemon.ctl("compare", "run", "one", "many", "--io", "output", expect=FAILED)
+    assert "add\n  --by request\n" in plain.stderr
     done = daemon.ctl(
         "compare", "run", "one", "many", "--by", "request", "--io", "output"
     )

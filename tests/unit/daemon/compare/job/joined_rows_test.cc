@@ -256,6 +256,21 @@ TEST_P(RequestRowsTest, RequestsCanBeSelected) {
               HasSubstr("run g has no rows of the selected requests"));
 }
 
+TEST_P(RequestRowsTest, ShapesThatDifferSuggestIt) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    const int64_t count = run == &golden_ ? 2 : 3;
+    Tell(*run, 0, "a", fmt::format("0:1@0/1,{}", count));
+    Record(*run, 0, "op", std::vector<float>(static_cast<size_t>(count), 1),
+           {1, count});
+  }
+  matching_.set_by_request(false);
+  Rows();
+  EXPECT_THAT(comparison_.pairing_hints(), ElementsAre("--by request"));
+  matching_.set_by_request(true);
+  Rows();
+  EXPECT_THAT(comparison_.pairing_hints(), IsEmpty());
+}
+
 TEST_P(RequestRowsTest, RunsWithoutRequestsAreRefused) {
   Record(golden_, 0, "op", {1}, {1});
   Record(target_, 0, "op", {1}, {1});
