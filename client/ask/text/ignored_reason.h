@@ -10,4 +10,8 @@ namespace msitd::ask {
 inline constexpr std::string_view kIgnoredReason =
     "ignored: a receive buffer or scratch";
 
+// Reason of pairs that the user listed in a data mapping of msprobe.
+inline constexpr std::string_view kDataMappingReason =
+    "stated in the data mapping";
+
 }  // namespace msitd::ask

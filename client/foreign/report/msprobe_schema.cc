@@ -409,7 +409,9 @@ class MsprobeSchema final : public ask::TableSchema {
     bool is_matched = false;
     if (row.has_golden()) {
       MsprobeSide side = SideOf(row, /*is_golden=*/true);
-      is_matched = report_.pairs_all_dtypes || TypesMatch(target, side);
+      is_matched = report_.pairs_all_dtypes ||
+                   row.pairing() == ask::kDataMappingReason ||
+                   TypesMatch(target, side);
       if (is_matched) golden = std::move(side);
     }
     MsprobeRow judged = JudgedOf(row, is_matched, target, golden);

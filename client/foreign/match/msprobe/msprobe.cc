@@ -23,7 +23,7 @@
 namespace msitd::match {
 namespace {
 
-constexpr std::string_view kByData = "stated in the data mapping";
+constexpr std::string_view kByData = ask::kDataMappingReason;
 constexpr std::string_view kByCell = "stated in the cell mapping";
 constexpr std::string_view kByApi = "stated in the API mapping";
 constexpr std::string_view kByLayer = "the same position in the layers";

@@ -206,6 +206,16 @@ constexpr char kFour[] =
 constexpr char kTwo[] =
     R"({"max": 2.0, "min": 1.0, "mean": 1.5, "l2_norm": 4.5})";
 
+TEST(MsprobeSchemaTest, ListedPairsHaveACounterpartWhateverTheirTypes) {
+  v1::ComparisonRow row = RowOfStatistics(kFour, kFour, v1::PASS);
+  row.mutable_golden()->set_dtype(v1::D_TYPE_INT64);
+  EXPECT_THAT(ReportOf(row, MsprobeMode::kSummary),
+              HasSubstr("torch.float32,N/A"));
+  row.set_pairing("stated in the data mapping");
+  EXPECT_THAT(ReportOf(row, MsprobeMode::kSummary),
+              HasSubstr("torch.float32,torch.int64"));
+}
+
 // As msprobe 26.2.0 names the leaves of debug.json.
 TEST(MsprobeSchemaTest, SavedValuesHaveTheirOwnNames) {
   v1::ComparisonRow row = RowOfStatistics(kFour, kFour, v1::PASS);
