@@ -166,8 +166,9 @@ absl::Status ComparisonEngine::Run() {
     const std::vector<std::string> rules = idle_rules_.Texts();
     header.mutable_idle_rules()->Assign(rules.begin(), rules.end());
     std::vector<std::string> flags = pairing_hints_.Flags();
-    MSITD_ASSIGN_OR_RETURN(const bool by_request, WouldCompareByRequest());
-    if (flags.empty() && by_request) flags.emplace_back("--by request");
+    if (flags.empty() && WouldCompareByRequest()) {
+      flags.emplace_back("--by request");
+    }
     header.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
   }
   return status;
@@ -514,8 +515,11 @@ absl::Status ComparisonEngine::ExplainUnmatched(const TensorPair& pair,
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> ComparisonEngine::WouldCompareByRequest() {
-  if (!shape_difference_.has_value() || plan_.matching.by_request()) {
+bool ComparisonEngine::WouldCompareByRequest() {
+  const MatchRules& matching = plan_.matching;
+  if (!shape_difference_.has_value() || plan_.follow || matching.by_request() ||
+      matching.token_offset() != 0 || !matching.golden_views().empty() ||
+      !matching.target_views().empty()) {
     return false;
   }
   for (const auto& [run, key] :
@@ -525,13 +529,14 @@ absl::StatusOr<bool> ComparisonEngine::WouldCompareByRequest() {
     selector.ranks = {key.rank};
     selector.tokens = {{key.token, key.token}};
     bool has_requests = false;
-    MSITD_RETURN_IF_ERROR(requests::VisitRequestDocuments(
+    const absl::Status status = requests::VisitRequestDocuments(
         *run, std::move(selector), [this] { return observer_.Check(); },
         [&](const storage::TensorInfo&) -> absl::StatusOr<bool> {
           has_requests = true;
           return false;
-        }));
-    if (!has_requests) return false;
+        });
+    // Without this hint, the comparison is complete nevertheless.
+    if (!status.ok() || !has_requests) return false;
   }
   return true;
 }

@@ -277,7 +277,7 @@ class ComparisonEngine {
   absl::Status ExplainUnmatched(const TensorPair& pair, int32_t rank);
   // Returns whether tensors have different shapes and both runs state which
   // rows belong to which request.
-  absl::StatusOr<bool> WouldCompareByRequest();
+  bool WouldCompareByRequest();
   // Emits `row_`, which belongs to a pair of the group and has its verdict.
   absl::Status EmitPair(const TensorGroup& group, size_t pair,
                         const Verification& verification,

@@ -67,6 +67,14 @@ std::optional<uint64_t> RowOf(const std::vector<int64_t>& ids, uint64_t element,
   return sequence * positions + positions - 1;
 }
 
+// Returns the row of logits of the positions of one request by which the first
+// of the next positions was chosen. Others belong to a prompt.
+std::optional<uint64_t> LastRowOf(uint64_t element,
+                                  const std::vector<int64_t>& logits) {
+  if (element != 0 || logits.size() != 2) return std::nullopt;
+  return static_cast<uint64_t>(logits.front()) - 1;
+}
+
 // Returns the Kullback-Leibler divergence of the distribution of `target` from
 // that of `golden`, in nats.
 double DivergenceOf(const std::vector<double>& golden,
@@ -109,28 +117,29 @@ void TokenChoices::Note(const TensorPair& pair, const v1::ComparisonRow& row) {
       pair.golden->shape != pair.target->shape) {
     return;
   }
-  OfRank& rank = ranks_[row.rank()];
-  if (rank.last.has_value() && rank.last->token != row.token()) {
-    rank.before = std::exchange(rank.last, std::nullopt);
+  OfSequence& sequence = sequences_[{row.rank(), row.request()}];
+  if (sequence.last.has_value() && sequence.last->token != row.token()) {
+    sequence.before = std::exchange(sequence.last, std::nullopt);
   }
   // The outermost of several results that are equally wide is the last one.
-  if (rank.last.has_value() &&
-      rank.last->golden.shape.back() > pair.golden->shape.back()) {
+  if (sequence.last.has_value() &&
+      sequence.last->golden.shape.back() > pair.golden->shape.back()) {
     return;
   }
-  rank.last = Logits{row.token(), *pair.golden, *pair.target,
-                     row.verdict() == v1::PASS};
+  sequence.last = Logits{row.token(), *pair.golden, *pair.target,
+                         row.verdict() == v1::PASS};
 }
 
 absl::StatusOr<std::string> TokenChoices::Explain(
     const TensorPair& tokens, const v1::ComparisonRow& row,
     const PairRuns& runs, WorkObserver& observer) const {
-  const auto rank = ranks_.find(row.rank());
-  if (rank == ranks_.end()) return "";
+  const auto found_sequence = sequences_.find({row.rank(), row.request()});
+  if (found_sequence == sequences_.end()) return "";
   const std::optional<Logits>& found =
-      rank->second.last.has_value() && rank->second.last->token < row.token()
-          ? rank->second.last
-          : rank->second.before;
+      found_sequence->second.last.has_value() &&
+              found_sequence->second.last->token < row.token()
+          ? found_sequence->second.last
+          : found_sequence->second.before;
   if (!found.has_value() || found->token >= row.token()) return "";
   const Logits& logits = *found;
   const std::vector<int64_t>& shape = tokens.golden->shape;
@@ -149,9 +158,10 @@ absl::StatusOr<std::string> TokenChoices::Explain(
   const auto [golden_id, target_id] =
       std::mismatch(golden_ids.begin(), golden_ids.end(), target_ids.begin());
   if (golden_id == golden_ids.end()) return "";
+  const auto element = static_cast<uint64_t>(golden_id - golden_ids.begin());
   const std::optional<uint64_t> place =
-      RowOf(shape, static_cast<uint64_t>(golden_id - golden_ids.begin()),
-            logits.golden.shape);
+      row.request().empty() ? RowOf(shape, element, logits.golden.shape)
+                            : LastRowOf(element, logits.golden.shape);
   const int64_t width = logits.golden.shape.back();
   if (!place.has_value() || *golden_id < 0 || *golden_id >= width ||
       *target_id < 0 || *target_id >= width) {

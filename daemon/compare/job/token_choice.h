@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/job/choice_reader.h"
@@ -25,7 +26,7 @@ inline constexpr uint64_t kLogitsBytesMax = uint64_t{256} << 20;
 // Logits are not marked in a run. The widest floating-point result of a token
 // is taken for them, since a vocabulary is larger than any hidden size of the
 // same model; a token that exceeds its width shows that it is something else.
-// The cost is two descriptors for each rank.
+// The cost is two descriptors for each rank and request.
 //
 // Thread-compatible.
 class TokenChoices {
@@ -51,12 +52,14 @@ class TokenChoices {
     LogicalTensor target;
     bool agree = false;  // Their row passes.
   };
-  struct OfRank {
+  struct OfSequence {
     std::optional<Logits> before;  // At the token before `last`.
     std::optional<Logits> last;
   };
 
-  std::map<int32_t, OfRank> ranks_;
+  // By rank and request; the request is empty if rows are not compared by
+  // request.
+  std::map<std::pair<int32_t, std::string>, OfSequence> sequences_;
 };
 
 }  // namespace msitd::compare

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -172,9 +173,9 @@ class GroupMatcher {
   // Otherwise null.
   const RequestJoin* request_join() const { return request_join_.get(); }
 
-  // For the first of groups(): the number of golden request documents whose
-  // rows are not known, and therefore not compared. Otherwise 0.
-  uint64_t UnknownRequests(const GroupKey& group) const;
+  // For the first of groups(): what cannot be joined, each of which is a row.
+  // Otherwise empty.
+  std::deque<std::string> RequestProblems(const GroupKey& group) const;
 
   // Returns the number of tokens of a golden rank without known rows of
   // requests; they are not compared. `groups` has the first of these tokens.
@@ -327,7 +328,7 @@ class GroupMatcher {
   RankCount golden_ranks_;
   RankCount target_ranks_;
   std::shared_ptr<const RequestJoin> request_join_;
-  uint64_t unknown_request_count_ = 0;
+  std::deque<std::string> request_problems_;
   std::map<int32_t, uint64_t> tokens_without_requests_;
 };
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -18,6 +20,14 @@ absl::Status NoRequests(const std::string& run) {
       "run {} has no rows of requests: to compare by request, record them with "
       "register_hook(requests=...) or Client.record_requests",
       run);
+}
+
+bool HasRequest(const RequestJoin::Requests& requests, const std::string& id) {
+  return std::any_of(requests.begin(), requests.end(), [&](const auto& rank) {
+    return std::any_of(
+        rank.second.begin(), rank.second.end(),
+        [&](const RequestHistory& request) { return request.id == id; });
+  });
 }
 
 // Returns the tokens with a piece of any of the requests.
@@ -48,23 +58,43 @@ RequestJoin::Requests GroupMatcher::RequestsByNumber(
 }
 
 absl::Status GroupMatcher::JoinRequests(storage::StopCheck stop) {
-  MSITD_ASSIGN_OR_RETURN(
-      const RequestBook golden_book,
-      RequestBook::Read(*golden_, GoldenSide().selector, stop));
+  // All tokens determine the positions; the selected ones are compared.
+  Selector golden_selector = GoldenSide().selector;
+  golden_selector.tokens.clear();
+  MSITD_ASSIGN_OR_RETURN(const RequestBook golden_book,
+                         RequestBook::Read(*golden_, golden_selector, stop));
   MSITD_ASSIGN_OR_RETURN(const RequestBook target_book,
                          RequestBook::Read(*target_, {}, stop));
   RequestJoin::Requests golden = RequestsByNumber(false, golden_book);
   RequestJoin::Requests target = RequestsByNumber(true, target_book);
   if (golden.empty()) return NoRequests(golden_->name());
   if (target.empty()) return NoRequests(target_->name());
-  request_join_ = std::make_shared<RequestJoin>(
-      std::move(golden), std::move(target), selector_.requests);
+  for (const std::string& id : selector_.requests) {
+    if (!HasRequest(golden, id)) {
+      request_problems_.push_back(
+          fmt::format("run {} has no rows of request {}", golden_->name(), id));
+    }
+  }
+  for (const auto& [run, book] :
+       {std::pair(golden_, &golden_book), std::pair(target_, &target_book)}) {
+    if (book->unknown_count() == 0) continue;
+    request_problems_.push_back(
+        fmt::format("request documents of run {} without known rows: {}",
+                    run->name(), book->unknown_count()));
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      request_join_,
+      RequestJoin::Create(
+          std::move(golden), std::move(target), selector_.requests,
+          [selector = selector_](int64_t token) {
+            return selector.HasToken(token);
+          },
+          stop));
   if (request_join_->tokens().empty()) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                      "run {} has no rows of the selected requests",
+                      "run {} has no rows of the selected requests and tokens",
                       golden_->name());
   }
-  unknown_request_count_ = golden_book.unknown_count();
 
   GroupSet groups;
   for (const auto& [number, tokens] : groups_.ranks()) {
@@ -93,13 +123,14 @@ absl::Status GroupMatcher::JoinRequests(storage::StopCheck stop) {
   return absl::OkStatus();
 }
 
-uint64_t GroupMatcher::UnknownRequests(const GroupKey& group) const {
+std::deque<std::string> GroupMatcher::RequestProblems(
+    const GroupKey& group) const {
   const bool is_first = std::all_of(
       groups_.ranks().begin(), groups_.ranks().end(), [&](const auto& rank) {
         const GroupKey first{rank.second.runs().front().first, rank.first};
         return group <= first;
       });
-  return is_first ? unknown_request_count_ : 0;
+  return is_first ? request_problems_ : std::deque<std::string>();
 }
 
 uint64_t GroupMatcher::TokensWithoutRequests(int32_t golden_number) const {

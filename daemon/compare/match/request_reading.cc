@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "daemon/compare/match/target_names.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/base/check.h"
 #include "protos/base/record_kind.h"
 #include "protos/status/status.h"
@@ -26,53 +27,85 @@ bool HasRowsOfRequests(const LogicalTensor& tensor) {
           tensor.kind == RecordKind::kStatistics);
 }
 
-// Arguments that describe a batch to the model. A run may do without them.
-constexpr std::string_view kBatchArguments[] = {
-    "attention_mask", "attn_mask",    "cache_position",
-    "mask",           "position_ids", "token_type_ids"};
+// Arguments that describe the batch, including its padding, to the model. Each
+// batch has its own.
+constexpr std::string_view kMasks[] = {"attention_mask", "attn_mask",
+                                       "cache_position", "mask"};
+
+// Arguments with a value for each position that a run may do without.
+constexpr std::string_view kOptionalArguments[] = {"position_ids",
+                                                   "token_type_ids"};
+
+bool IsMask(const LogicalTensor& tensor) {
+  if (tensor.key.io != Io::kInput) return false;
+  return tensor.dtype == DType::kBool ||
+         std::find(std::begin(kMasks), std::end(kMasks), tensor.key.index) !=
+             std::end(kMasks);
+}
+
+bool IsOptionalArgument(const TensorKey& key) {
+  return key.io == Io::kInput &&
+         std::find(std::begin(kOptionalArguments), std::end(kOptionalArguments),
+                   key.index) != std::end(kOptionalArguments);
+}
+
+std::shared_ptr<const std::string> SharedText(const char* text) {
+  return std::make_shared<const std::string>(text);
+}
 
 // Why a tensor that describes a batch needs no counterpart.
 const std::shared_ptr<const std::string>& BatchReason() {
-  static const auto& reason = *new std::shared_ptr<const std::string>(
-      std::make_shared<const std::string>(
+  static const auto& reason =
+      *new std::shared_ptr<const std::string>(SharedText(
           "it describes the batch, not a request; its effect is compared"));
   return reason;
 }
 
-bool IsBatchArgument(const TensorKey& key) {
-  return key.io == Io::kInput &&
-         std::find(std::begin(kBatchArguments), std::end(kBatchArguments),
-                   key.index) != std::end(kBatchArguments);
+// Why a tensor with the last position of each forward needs no counterpart.
+const std::shared_ptr<const std::string>& LastPositionReason() {
+  static const auto& reason = *new std::shared_ptr<const std::string>(
+      SharedText("it is the last position of a forward, and the other run ends "
+                 "its forwards elsewhere"));
+  return reason;
 }
 
-// A mask states which elements of a batch see which others, and has another
-// form in each batch.
-bool IsMask(const LogicalTensor& tensor) {
-  return tensor.key.io == Io::kInput && tensor.dtype == DType::kBool &&
-         tensor.kind == RecordKind::kTensor;
+// Returns whether two views differ only in the length of the last dimension.
+bool DifferInLastDimension(const LogicalTensor& a, const LogicalTensor& b) {
+  return ViewProblem(a).empty() && ViewProblem(b).empty() &&
+         a.shape.size() == b.shape.size() && !a.shape.empty() &&
+         a.shape.back() != b.shape.back() &&
+         std::equal(a.shape.begin(), a.shape.end() - 1, b.shape.begin());
 }
 
 }  // namespace
 
-std::string RequestReading::NameOf(const LogicalTensor& tensor) const {
-  std::string out = PairName(tensor.key.op, tensor.key);
-  if (tensor.assembly == nullptr) {
-    out += '\0';
-    out += tensor.key.device;
-  }
-  return out;
+std::string RequestReading::NameOf(const LogicalTensor& tensor) {
+  // Tensors on different meshes have equal names, and different first shards.
+  return fmt::format("{}{}{}{}{}", PairName(tensor.key.op, tensor.key), '\0',
+                     tensor.key.rank, '\0', tensor.key.device);
 }
 
 absl::Status RequestReading::Begin(storage::StopCheck stop) {
   parts_ = matcher_.request_join()->PartsOf(key_.rank, key_.token);
+  problems_ = matcher_.RequestProblems(key_);
   if (parts_->empty()) return absl::OkStatus();
   MSITD_ASSIGN_OR_RETURN(
       fits_, matcher_.LoadTensors(/*is_target=*/false, key_, stop, golden_,
                                   golden_incomplete_));
+  owes_others_ = std::any_of(
+      golden_.begin(), golden_.end(),
+      [](const LogicalTensor& tensor) { return !HasRowsOfRequests(tensor); });
+  if (!fits_ || !owes_others_) return absl::OkStatus();
+  // They belong to a token, and not to one of its requests.
+  IncompleteTensors ignored;
+  MSITD_ASSIGN_OR_RETURN(fits_,
+                         matcher_.LoadTensors(/*is_target=*/true, key_, stop,
+                                              target_others_, ignored));
+  std::erase_if(target_others_, HasRowsOfRequests);
   return absl::OkStatus();
 }
 
-std::string RequestReading::NotComparedText(const JoinedPart& part) const {
+std::string RequestReading::NotComparedText(const JoinedPart& part) {
   if (part.target_id.empty()) {
     return fmt::format("request {} is not in the target run: {}",
                        part.golden_id, PositionsText(part.missing));
@@ -88,43 +121,59 @@ absl::StatusOr<TensorGroup> RequestReading::Next(storage::StopCheck stop) {
   if (!parts_.has_value()) {
     MSITD_RETURN_IF_ERROR(Begin(stop));
     group.golden_incomplete = golden_incomplete_;
-    if (const uint64_t count = matcher_.UnknownRequests(key_); count > 0) {
-      group.not_compared =
-          fmt::format("golden request documents without known rows: {}", count);
-      group.is_last_window = false;
-      return group;
-    }
+  }
+  if (!problems_.empty()) {
+    group.not_compared = std::move(problems_.front());
+    problems_.pop_front();
+    group.is_last_window = false;
+    return group;
   }
   if (parts_->empty()) {
     group.not_compared = fmt::format(
-        "{} tokens of this rank, from this one on, have no rows of requests",
+        "tokens of this rank without rows of requests, from this one on: {}",
         matcher_.TokensWithoutRequests(key_.rank));
     return group;
   }
-  const JoinedPart& part = (*parts_)[next_++];
-  group.is_last_window = next_ == parts_->size();
-  group.request = part.golden_id;
   if (!fits_) {
     group.too_large_run = matcher_.golden_name();
-    group.is_last_window = true;
     return group;
   }
+  if (next_ == parts_->size()) {
+    AddOthers(group);
+    matcher_.Pair(group);
+    return group;
+  }
+  const JoinedPart& part = (*parts_)[next_++];
+  group.request = part.golden_id;
   if (part.golden.empty()) {
     group.not_compared = NotComparedText(part);
+    group.is_last_window = next_ == parts_->size() && !owes_others_;
     return group;
   }
+  MSITD_RETURN_IF_ERROR(Compare(part, stop, group));
+  group.is_last_window = next_ == parts_->size() && !owes_others_;
+  return group;
+}
+
+absl::Status RequestReading::Compare(const JoinedPart& part,
+                                     storage::StopCheck stop,
+                                     TensorGroup& group) {
   MSITD_ASSIGN_OR_RETURN(const bool fits, LoadTargets(part, stop, group));
   if (!fits) {
     group.too_large_run = matcher_.target_name();
-    return group;
+    return absl::OkStatus();
   }
   AddViews(part, group);
-  if (!has_others_) AddOthers(part, group);
-  has_others_ = true;
+  if (owes_others_) AddOthers(group);
   matcher_.Pair(group);
   FitPairs(group);
+  if (part.is_of_other_rank) {
+    std::erase_if(group.pairs, [](const TensorPair& pair) {
+      return pair.golden == nullptr;
+    });
+  }
   AddMasks(part, group);
-  return group;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
@@ -148,7 +197,10 @@ absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
                                stop, found->second, incomplete));
       group.target_incomplete.count += incomplete.count;
       group.target_incomplete.ranks = std::move(incomplete.ranks);
-      if (!fits) return false;
+      if (!fits) {
+        targets_.erase(found);
+        return false;
+      }
     }
     count += found->second.size();
     if (count > kGroupTensorsMax) return false;
@@ -176,23 +228,21 @@ void RequestReading::AddViews(const JoinedPart& part, TensorGroup& group) {
     for (const auto& [name, tensor] :
          is_target ? target_tensors_ : golden_tensors_) {
       const std::vector<RowRange> positions = tensor.Positions();
-      // A tensor with the last position of each request need not have these.
-      if (positions.empty()) continue;
       (is_target ? group.target : group.golden)
-          .push_back(tensor.View(positions));
+          .push_back(positions.empty()
+                         ? tensor.Refuse("it has no row of this request")
+                         : tensor.View(positions));
     }
   }
 }
 
-void RequestReading::AddOthers(const JoinedPart& part,
-                               TensorGroup& group) const {
+void RequestReading::AddOthers(TensorGroup& group) {
   for (const LogicalTensor& tensor : golden_) {
     if (!HasRowsOfRequests(tensor)) group.golden.push_back(tensor);
   }
-  const TargetPlace place(part.target_number, part.target.front().piece.token);
-  for (const LogicalTensor& tensor : targets_.at(place)) {
-    if (!HasRowsOfRequests(tensor)) group.target.push_back(tensor);
-  }
+  group.target.insert(group.target.end(), target_others_.begin(),
+                      target_others_.end());
+  owes_others_ = false;
 }
 
 void RequestReading::AddMasks(const JoinedPart& part,
@@ -207,49 +257,73 @@ void RequestReading::AddMasks(const JoinedPart& part,
       group.apart.back().seen_in = BatchReason();
     }
   }
-  for (const LogicalTensor& mask : group.apart) {
-    const bool is_golden =
-        &mask - group.apart.data() <
-        std::count_if(golden_.begin(), golden_.end(), IsMask);
-    group.pairs.push_back(is_golden ? TensorPair{&mask, nullptr}
-                                    : TensorPair{nullptr, &mask});
+  const auto golden_count = static_cast<size_t>(
+      std::count_if(golden_.begin(), golden_.end(), IsMask));
+  for (size_t i = 0; i < group.apart.size(); ++i) {
+    const LogicalTensor& mask = group.apart[i];
+    if (i >= golden_count) {
+      group.pairs.push_back({nullptr, &mask});
+      continue;
+    }
+    // Golden tensors are in execution order, followed by target ones.
+    const auto next = std::find_if(
+        group.pairs.begin(), group.pairs.end(), [&](const TensorPair& pair) {
+          return pair.golden == nullptr ||
+                 pair.golden->sequence > mask.sequence;
+        });
+    group.pairs.insert(next, {&mask, nullptr});
   }
 }
 
-void RequestReading::ExcuseAlone(const TensorPair& pair, TensorGroup& group) {
-  const bool is_golden = pair.golden != nullptr;
-  const LogicalTensor* const tensor = is_golden ? pair.golden : pair.target;
-  if (!IsBatchArgument(tensor->key)) return;
-  std::vector<LogicalTensor>& side = is_golden ? group.golden : group.target;
-  side[static_cast<size_t>(tensor - side.data())].seen_in = BatchReason();
-}
-
 void RequestReading::FitPairs(TensorGroup& group) const {
-  for (const TensorPair& pair : group.pairs) {
+  for (TensorPair& pair : group.pairs) {
     if (pair.golden == nullptr || pair.target == nullptr) {
-      ExcuseAlone(pair, group);
+      const bool is_golden = pair.golden != nullptr;
+      const LogicalTensor* const tensor = is_golden ? pair.golden : pair.target;
+      if (IsOptionalArgument(tensor->key)) {
+        MutableOf(*tensor, is_golden, group).seen_in = BatchReason();
+      }
       continue;
     }
     const auto golden = golden_tensors_.find(NameOf(*pair.golden));
     const auto target = target_tensors_.find(NameOf(*pair.target));
-    if (golden == golden_tensors_.end() || target == target_tensors_.end() ||
-        pair.golden->view == nullptr || pair.target->view == nullptr) {
-      continue;
+    if (golden != golden_tensors_.end() && target != target_tensors_.end() &&
+        pair.golden->view != nullptr && pair.target->view != nullptr) {
+      FitPair(golden->second, target->second, pair, group);
     }
-    const std::vector<RowRange> own = golden->second.Positions();
-    const std::vector<RowRange> others = target->second.Positions();
-    if (own == others) continue;
-    const std::vector<RowRange> common = CommonPositions(own, others);
-    LogicalTensor& to_fit =
-        group.target[static_cast<size_t>(pair.target - group.target.data())];
-    if (common == own) {
-      to_fit = target->second.View(common);
-      continue;
-    }
-    to_fit = target->second.Refuse(
-        others, fmt::format("it has {} of {} that are compared",
-                            CountPositions(common), CountPositions(own)));
   }
+}
+
+void RequestReading::FitPair(const RequestTensor& golden,
+                             const RequestTensor& target, TensorPair& pair,
+                             TensorGroup& group) {
+  const std::vector<RowRange> own = golden.Positions();
+  const std::vector<RowRange> others = target.Positions();
+  const std::vector<RowRange> common = CommonPositions(own, others);
+  LogicalTensor& to_fit = MutableOf(*pair.target, /*is_golden=*/false, group);
+  if (common.empty() && !own.empty() && golden.is_last()) {
+    MutableOf(*pair.golden, /*is_golden=*/true, group).seen_in =
+        LastPositionReason();
+    pair.target = nullptr;
+    return;
+  }
+  if (common != own) {
+    to_fit =
+        target.Refuse(fmt::format("it has {} of {} that are compared",
+                                  CountPositions(common), CountPositions(own)));
+    return;
+  }
+  if (common != others) to_fit = target.View(common);
+  if (golden.may_have_keys() && target.may_have_keys() &&
+      DifferInLastDimension(*pair.golden, to_fit)) {
+    to_fit = target.Refuse("the keys of its positions include padding");
+  }
+}
+
+LogicalTensor& RequestReading::MutableOf(const LogicalTensor& tensor,
+                                         bool is_golden, TensorGroup& group) {
+  std::vector<LogicalTensor>& side = is_golden ? group.golden : group.target;
+  return side[static_cast<size_t>(&tensor - side.data())];
 }
 
 }  // namespace msitd::compare

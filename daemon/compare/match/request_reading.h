@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,29 +40,39 @@ class RequestReading {
   using Tensors = std::map<std::string, RequestTensor>;
 
   absl::Status Begin(storage::StopCheck stop);
+  // Loads and pairs the tensors of a part.
+  absl::Status Compare(const JoinedPart& part, storage::StopCheck stop,
+                       TensorGroup& group);
   // Loads the target tensors of a part, and drops others. Returns false if
   // there are too many.
   absl::StatusOr<bool> LoadTargets(const JoinedPart& part,
                                    storage::StopCheck stop, TensorGroup& group);
   void AddViews(const JoinedPart& part, TensorGroup& group);
   // Adds tensors that are compared as a whole.
-  void AddOthers(const JoinedPart& part, TensorGroup& group) const;
+  void AddOthers(TensorGroup& group);
   // Adds masks, which are listed but not compared.
   void AddMasks(const JoinedPart& part, TensorGroup& group) const;
-  // Lets a tensor without a counterpart pass if it describes a batch.
-  static void ExcuseAlone(const TensorPair& pair, TensorGroup& group);
   // Lets the views of each pair have the same positions.
   void FitPairs(TensorGroup& group) const;
-  std::string NameOf(const LogicalTensor& tensor) const;
-  std::string NotComparedText(const JoinedPart& part) const;
+  static void FitPair(const RequestTensor& golden, const RequestTensor& target,
+                      TensorPair& pair, TensorGroup& group);
+  // Returns a tensor of a group that pairs point to.
+  static LogicalTensor& MutableOf(const LogicalTensor& tensor, bool is_golden,
+                                  TensorGroup& group);
+  // Returns a name that no other tensor of the run has at a token.
+  static std::string NameOf(const LogicalTensor& tensor);
+  static std::string NotComparedText(const JoinedPart& part);
 
   const GroupMatcher& matcher_;
   const GroupKey key_;
   std::optional<std::vector<JoinedPart>> parts_;
+  std::deque<std::string> problems_;  // Not reported yet.
   size_t next_ = 0;
-  bool has_others_ = false;  // Tensors of AddOthers were added.
+  // There are tensors for AddOthers that were not added yet.
+  bool owes_others_ = false;
   bool fits_ = true;
   std::vector<LogicalTensor> golden_;
+  std::vector<LogicalTensor> target_others_;
   IncompleteTensors golden_incomplete_;
   std::map<TargetPlace, std::vector<LogicalTensor>> targets_;
   Tensors golden_tensors_;

@@ -40,15 +40,29 @@ bool Overlap(const RequestRows& a, const RequestRows& b) {
 void RequestBookWriter::Add(int32_t rank, int64_t token, std::string_view id,
                             std::string_view text) {
   if (rank != rank_ || token != token_) EndToken();
-  if (rank != rank_) histories_.clear();
+  if (rank != rank_) {
+    histories_.clear();
+    lost_.clear();
+  }
   rank_ = rank;
   token_ = token;
   std::optional<RequestRows> rows = ParseRequestRows(text);
   if (!rows.has_value()) {
-    ++book_.unknown_count_;
+    Lose(std::string(id));
     return;
   }
   entries_.push_back({std::string(id), *std::move(rows)});
+}
+
+int64_t RequestBookWriter::NextOf(const std::string& id) const {
+  const auto found = histories_.find(id);
+  if (found == histories_.end()) return 0;
+  return book_.ranks_.at(rank_)[found->second].pieces.back().positions.end;
+}
+
+void RequestBookWriter::Lose(const std::string& id) {
+  ++book_.unknown_count_;
+  lost_.insert(id);
 }
 
 RequestHistory& RequestBookWriter::HistoryOf(const std::string& id) {
@@ -105,20 +119,28 @@ void RequestBookWriter::EndToken() {
                    static_cast<int64_t>(entries_.size())};
     const int64_t width = std::max<int64_t>(piece.batch.column_count, 1);
     piece.columns = entry.rows.columns.value_or(RowRange{0, width});
+    // A rank that knows the lengths of a batch but not those of its padding or
+    // its positions leaves these out on purpose.
+    const bool lacks_lengths =
+        !entry.rows.row_count.has_value() &&
+        row_count.value_or(0) + column_count.value_or(0) > 0;
+    const bool lacks_position =
+        entry.rows.row_count.has_value() && !entry.rows.position.has_value();
+    piece.positions.first = entry.rows.position.value_or(NextOf(entry.id));
     int64_t size = 0;
     if (!row_count.has_value() || !column_count.has_value() ||
-        piece.columns.end > width || entry.overlaps ||
+        piece.columns.end > width || entry.overlaps || lacks_lengths ||
+        lacks_position ||
+        (lost_.contains(entry.id) && !entry.rows.position.has_value()) ||
         __builtin_mul_overflow(piece.rows.size(), piece.columns.size(),
-                               &size)) {
-      ++book_.unknown_count_;
+                               &size) ||
+        __builtin_add_overflow(piece.positions.first, size,
+                               &piece.positions.end)) {
+      Lose(entry.id);
       continue;
     }
-    RequestHistory& history = HistoryOf(entry.id);
-    const int64_t next =
-        history.pieces.empty() ? 0 : history.pieces.back().positions.end;
-    piece.positions.first = entry.rows.position.value_or(next);
-    piece.positions.end = piece.positions.first + size;
-    if (size > 0) history.pieces.push_back(piece);
+    lost_.erase(entry.id);
+    if (size > 0) HistoryOf(entry.id).pieces.push_back(piece);
   }
   entries_.clear();
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,8 +59,9 @@ struct RequestHistory {
 // Thread-compatible.
 class RequestBook {
  public:
-  // Reads the request documents of the selected ranks and tokens. A request
-  // whose documents have no positions continues after its last one.
+  // Reads the request documents of the selected ranks and tokens. If a caller
+  // recorded only rows, a request continues after its last one. If a document
+  // has the lengths of the batch but no position, the position is not known.
   //
   // Errors: RESOURCE_EXHAUSTED above kRequestPiecesMax; those of `stop` and of
   // the reader.
@@ -101,11 +103,17 @@ class RequestBookWriter {
   // Adds the pieces of the token whose documents were added last.
   void EndToken();
   RequestHistory& HistoryOf(const std::string& id);
+  // Returns the position after the last piece of a request.
+  int64_t NextOf(const std::string& id) const;
+  // Counts a document without known rows. Where the request continues is not
+  // known until a document has a position.
+  void Lose(const std::string& id);
 
   int32_t rank_ = -1;
   int64_t token_ = -1;
   std::vector<Entry> entries_;
   std::map<std::string, size_t, std::less<>> histories_;  // By id.
+  std::set<std::string> lost_;                            // Ids of the rank.
   RequestBook book_;
 };
 

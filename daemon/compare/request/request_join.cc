@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "protos/status/status.h"
+
 namespace msitd::compare {
 namespace {
 
@@ -53,27 +55,39 @@ uint64_t SizeOf(const std::vector<PieceRange>& ranges) {
 
 }  // namespace
 
-RequestJoin::RequestJoin(Requests golden, Requests target,
-                         std::vector<std::string> selected)
-    : golden_(std::move(golden)),
-      target_(std::move(target)),
-      selected_(std::move(selected)) {
-  const std::map<std::string, std::string> renamed = PairByOrder();
-  TargetTable targets;
-  for (const auto& [number, requests] : target_) {
-    for (const RequestHistory& request : requests) {
-      targets[request.id].emplace(number, &request);
-    }
-  }
+absl::StatusOr<std::unique_ptr<const RequestJoin>> RequestJoin::Create(
+    Requests golden, Requests target, std::vector<std::string> selected,
+    std::function<bool(int64_t)> has_token, storage::StopCheck stop) {
+  std::unique_ptr<RequestJoin> out(
+      new RequestJoin(std::move(golden), std::move(target), std::move(selected),
+                      std::move(has_token)));
+  MSITD_RETURN_IF_ERROR(out->Join(stop));
+  return out;
+}
+
+absl::Status RequestJoin::Join(storage::StopCheck stop) {
+  Tables tables{TableOf(golden_), TableOf(target_), PairByOrder(), {}};
   for (const auto& [number, requests] : golden_) {
     for (const RequestHistory& request : requests) {
-      if (IsSelected(request.id)) AddPair(number, request, renamed, targets);
+      MSITD_RETURN_IF_ERROR(stop());
+      if (IsSelected(request.id)) AddPair(number, request, tables);
     }
   }
   for (const auto& [place, pieces] : pieces_) {
     tokens_[place.first].push_back(place.second);
   }
-  Count(renamed);
+  Count(tables.renamed);
+  return absl::OkStatus();
+}
+
+RequestJoin::RequestTable RequestJoin::TableOf(const Requests& requests) {
+  RequestTable out;
+  for (const auto& [number, histories] : requests) {
+    for (const RequestHistory& request : histories) {
+      out[request.id].emplace(number, &request);
+    }
+  }
+  return out;
 }
 
 RequestJoin::Owners RequestJoin::OwnersOf(const RequestHistory& history) {
@@ -131,28 +145,41 @@ std::map<std::string, std::string> RequestJoin::PairByOrder() const {
 }
 
 void RequestJoin::AddPair(int32_t number, const RequestHistory& golden,
-                          const std::map<std::string, std::string>& renamed,
-                          const TargetTable& targets) {
+                          Tables& tables) {
   Pair pair;
   pair.golden = &golden;
-  const auto other = renamed.find(golden.id);
-  const auto found =
-      targets.find(other == renamed.end() ? golden.id : other->second);
-  if (found != targets.end()) {
+  const auto other = tables.renamed.find(golden.id);
+  const auto found = tables.target.find(
+      other == tables.renamed.end() ? golden.id : other->second);
+  if (found != tables.target.end()) {
     const auto own = found->second.find(number);
     const auto& [target_number, target] =
         own == found->second.end() ? *found->second.begin() : *own;
     pair.target = target;
     pair.target_number = target_number;
+    pair.is_of_other_rank = target_number != number &&
+                            tables.golden.at(golden.id).contains(target_number);
+    std::shared_ptr<const Owners>& owners = tables.owners[target];
+    if (owners == nullptr) {
+      owners = std::make_shared<const Owners>(OwnersOf(*target));
+    }
+    pair.target_owners = owners;
   }
   pair.golden_owners = OwnersOf(golden);
-  if (pair.target != nullptr) pair.target_owners = OwnersOf(*pair.target);
-  for (size_t i = 0; i < golden.pieces.size(); ++i) {
-    // A request without a counterpart is reported once.
-    if (pair.target == nullptr && i > 0) break;
-    pieces_[{number, golden.pieces[i].token}].push_back({pairs_.size(), i});
+  pair.own_positions.resize(golden.pieces.size());
+  for (const auto& [first, interval] : pair.golden_owners) {
+    pair.own_positions[interval.piece].push_back({first, interval.end});
   }
-  pairs_.push_back(std::move(pair));
+  bool has_piece = false;
+  for (size_t i = 0; i < golden.pieces.size(); ++i) {
+    const int64_t token = golden.pieces[i].token;
+    if (has_token_ != nullptr && !has_token_(token)) continue;
+    // A request without a counterpart is reported once.
+    if (pair.target == nullptr && has_piece) break;
+    pieces_[{number, token}].push_back({pairs_.size(), i});
+    has_piece = true;
+  }
+  if (has_piece) pairs_.push_back(std::move(pair));
 }
 
 bool RequestJoin::IsSelected(const std::string& id) const {
@@ -183,7 +210,7 @@ void RequestJoin::Count(const std::map<std::string, std::string>& renamed) {
     if (pair.target == nullptr || !counted.insert(pair.golden->id).second) {
       continue;
     }
-    for (const auto& [first, interval] : pair.target_owners) {
+    for (const auto& [first, interval] : *pair.target_owners) {
       const RowRange range{first, interval.end};
       target_only_positions_ +=
           static_cast<uint64_t>(range.size()) -
@@ -209,6 +236,7 @@ void RequestJoin::AddParts(const Pair& pair, const RequestPiece& piece,
   JoinedPart part;
   part.golden_id = pair.golden->id;
   part.target_number = pair.target_number;
+  part.is_of_other_rank = pair.is_of_other_rank;
   if (pair.target == nullptr) {
     for (const auto& [first, interval] : pair.golden_owners) {
       part.missing.push_back({first, interval.end});
@@ -223,13 +251,10 @@ void RequestJoin::AddParts(const Pair& pair, const RequestPiece& piece,
     if (!part.golden.empty()) out.push_back(std::move(part));
     part = empty;
   };
-  auto it = pair.golden_owners.lower_bound(piece.positions.first);
-  for (; it != pair.golden_owners.end() && it->first < piece.positions.end;
-       ++it) {
-    if (it->second.piece != number) continue;
-    int64_t next = it->first;
-    for (const PieceRange& range : RangesIn(*pair.target, pair.target_owners,
-                                            {it->first, it->second.end})) {
+  for (const RowRange& own : pair.own_positions[number]) {
+    int64_t next = own.first;
+    for (const PieceRange& range :
+         RangesIn(*pair.target, *pair.target_owners, own)) {
       if (range.positions.first > next) {
         missing.push_back({next, range.positions.first});
       }
@@ -243,7 +268,7 @@ void RequestJoin::AddParts(const Pair& pair, const RequestPiece& piece,
       }
       part.target.push_back(range);
     }
-    if (next < it->second.end) missing.push_back({next, it->second.end});
+    if (next < own.end) missing.push_back({next, own.end});
   }
   end_part();
   if (missing.empty()) return;

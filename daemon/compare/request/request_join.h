@@ -3,13 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/compare/request/request_book.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::compare {
 
@@ -39,6 +44,9 @@ struct JoinedPart {
   std::vector<PieceRange> target;
   // The number of the rank that has the target ranges; see RequestJoin.
   int32_t target_number = 0;
+  // The golden run has the request on the rank of that number too, so that
+  // target tensors without a counterpart are reported there.
+  bool is_of_other_rank = false;
   // Positions of the golden piece that the target run does not have.
   std::vector<RowRange> missing;
 
@@ -66,8 +74,13 @@ class RequestJoin {
  public:
   using Requests = std::map<int32_t, std::vector<RequestHistory>>;
   // `selected` are the ids of the golden requests to join; empty for all.
-  RequestJoin(Requests golden, Requests target,
-              std::vector<std::string> selected = {});
+  // `has_token` selects golden tokens; empty for all. Unselected tokens still
+  // determine positions. `stop` is called regularly.
+  //
+  // Errors: those of `stop`.
+  static absl::StatusOr<std::unique_ptr<const RequestJoin>> Create(
+      Requests golden, Requests target, std::vector<std::string> selected,
+      std::function<bool(int64_t)> has_token, storage::StopCheck stop);
   RequestJoin(const RequestJoin&) = delete;
   RequestJoin& operator=(const RequestJoin&) = delete;
 
@@ -110,8 +123,11 @@ class RequestJoin {
     const RequestHistory* golden = nullptr;
     const RequestHistory* target = nullptr;  // Null if there is none.
     int32_t target_number = 0;
+    bool is_of_other_rank = false;
+    // The positions for which each golden piece has the last word.
+    std::vector<std::vector<RowRange>> own_positions;
     Owners golden_owners;
-    Owners target_owners;
+    std::shared_ptr<const Owners> target_owners;
   };
   // A piece of a pair.
   struct PieceOfPair {
@@ -119,6 +135,15 @@ class RequestJoin {
     size_t piece = 0;
   };
 
+  RequestJoin(Requests golden, Requests target,
+              std::vector<std::string> selected,
+              std::function<bool(int64_t)> has_token)
+      : golden_(std::move(golden)),
+        target_(std::move(target)),
+        selected_(std::move(selected)),
+        has_token_(std::move(has_token)) {}
+
+  absl::Status Join(storage::StopCheck stop);
   static Owners OwnersOf(const RequestHistory& history);
   static std::vector<PieceRange> RangesIn(const RequestHistory& history,
                                           const Owners& owners,
@@ -126,12 +151,18 @@ class RequestJoin {
   // Pairs ids of requests that only one run has, if their order is sufficient
   // evidence. Returns target ids by golden ids.
   std::map<std::string, std::string> PairByOrder() const;
-  // The requests of the target run by id, then rank.
-  using TargetTable =
+  // The requests of a run by id, then rank.
+  using RequestTable =
       std::map<std::string_view, std::map<int32_t, const RequestHistory*>>;
-  void AddPair(int32_t number, const RequestHistory& golden,
-               const std::map<std::string, std::string>& renamed,
-               const TargetTable& targets);
+  static RequestTable TableOf(const Requests& requests);
+  // Tables of both runs, and the owners of target requests.
+  struct Tables {
+    RequestTable golden;
+    RequestTable target;
+    std::map<std::string, std::string> renamed;
+    std::map<const RequestHistory*, std::shared_ptr<const Owners>> owners;
+  };
+  void AddPair(int32_t number, const RequestHistory& golden, Tables& tables);
   void Count(const std::map<std::string, std::string>& renamed);
   void AddParts(const Pair& pair, const RequestPiece& piece, size_t number,
                 std::vector<JoinedPart>& out) const;
@@ -141,6 +172,7 @@ class RequestJoin {
   Requests golden_;
   Requests target_;
   std::vector<std::string> selected_;
+  std::function<bool(int64_t)> has_token_;
   std::vector<Pair> pairs_;
   std::map<std::pair<int32_t, int64_t>, std::vector<PieceOfPair>> pieces_;
   std::map<int32_t, std::vector<int64_t>> tokens_;

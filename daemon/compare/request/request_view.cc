@@ -56,6 +56,9 @@ void RequestTensor::Add(const LogicalTensor& tensor, const PieceRange& range) {
   // Without a place, the view has a problem, which must not be hidden by a lack
   // of positions.
   source.positions = range.positions;
+  is_last_ = is_last_ && place.has_value() && place->is_last;
+  may_have_keys_ = may_have_keys_ && place.has_value() &&
+                   place->columns == size_t{2} && tensor.shape.size() == 4;
   if (place.has_value()) {
     const RowRange own = PositionsIn(*place, range.piece);
     source.positions.first = std::max(range.positions.first, own.first);
@@ -76,12 +79,12 @@ LogicalTensor RequestTensor::View(
   // The ranges to read, and the number of the tensor that each is read from.
   std::vector<std::pair<size_t, PieceRange>> cuts;
   std::vector<LogicalTensor> leaves;
-  std::map<int64_t, size_t> leaf_of_token;
+  std::map<const LogicalTensor*, size_t> leaf_of;
   for (const Source& source : sources_) {
     for (const RowRange& range :
          CommonPositions({source.positions}, positions)) {
       const auto [leaf, is_new] =
-          leaf_of_token.try_emplace(source.range.piece.token, leaves.size());
+          leaf_of.try_emplace(source.tensor, leaves.size());
       if (is_new) leaves.push_back(*source.tensor);
       cuts.emplace_back(leaf->second, PieceRange{source.range.piece, range});
     }
@@ -98,6 +101,11 @@ LogicalTensor RequestTensor::View(
                           "no dimension of {} has the rows of a batch of {}",
                           ShapeOfLeaf(shapes[leaf]),
                           BatchText(range.piece.batch));
+      }
+      const RowRange own = PositionsIn(*place, range.piece);
+      if (range.positions.first < own.first || range.positions.end > own.end) {
+        return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                          "the shards of the tensor have other shapes");
       }
       parts.push_back(CutPositions(
           Gather::OfLeaf(static_cast<uint32_t>(leaf), shapes[leaf].shape),
@@ -125,10 +133,13 @@ LogicalTensor RequestTensor::View(
   return SeenAsRequest(PositionsText(positions), std::move(leaves), make_plan);
 }
 
-LogicalTensor RequestTensor::Refuse(const std::vector<RowRange>& positions,
-                                    const std::string& problem) const {
+LogicalTensor RequestTensor::Refuse(const std::string& problem) const {
+  std::vector<RowRange> wanted;
+  for (const Source& source : sources_) {
+    wanted.push_back(source.range.positions);
+  }
   return SeenAsRequest(
-      PositionsText(positions), {*sources_.front().tensor},
+      PositionsText(Merged(std::move(wanted))), {*sources_.front().tensor},
       [&](std::span<const ViewLeaf>) -> absl::StatusOr<ViewPlan> {
         return MakeStatus(absl::StatusCode::kFailedPrecondition, "{}", problem);
       });

@@ -33,8 +33,13 @@ class RequestTensor {
   LogicalTensor View(const std::vector<RowRange>& positions) const;
 
   // Returns the tensor with a view that has this problem.
-  LogicalTensor Refuse(const std::vector<RowRange>& positions,
-                       const std::string& problem) const;
+  LogicalTensor Refuse(const std::string& problem) const;
+
+  // The tensors only have the last position of each forward.
+  bool is_last() const { return is_last_; }
+  // The last dimension may be that of the keys of attention, whose length
+  // includes padding.
+  bool may_have_keys() const { return may_have_keys_; }
 
  private:
   struct Source {
@@ -45,6 +50,8 @@ class RequestTensor {
   };
 
   std::vector<Source> sources_;
+  bool is_last_ = true;
+  bool may_have_keys_ = true;
 };
 
 // Returns the positions that both lists have. Both ascend and do not overlap.

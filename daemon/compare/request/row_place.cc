@@ -112,9 +112,10 @@ RowRange PositionsIn(const RowPlace& place, const RequestPiece& piece) {
     return {piece.positions.end, piece.positions.end};
   }
   if (!place.is_last) return piece.positions;
-  // A tensor with one element for each row of a batch has the last column,
-  // which is padding for some requests.
-  const bool has_last_column = piece.batch.column_count == 0 ||
+  // The last column is padding for some requests. A result for each row, as of
+  // a classifier, belongs to the request whatever its padding.
+  const bool has_last_column = !place.columns.has_value() ||
+                               piece.batch.column_count == 0 ||
                                piece.columns.end == piece.batch.column_count;
   if (!has_last_column || piece.positions.size() == 0 ||
       (!place.is_by_request && piece.rows.size() != 1)) {

@@ -98,8 +98,8 @@ TEST_P(RequestRowsTest, APromptPassesInAPaddedBatch) {
 
 TEST_P(RequestRowsTest, AFaultIsNamedWithItsRequest) {
   for (RunRecorder* const run : {&golden_, &target_}) {
-    Tell(*run, 0, "a", "0:2/4");
-    Tell(*run, 0, "b", "2:4/4");
+    Tell(*run, 0, "a", "0:2@0/4");
+    Tell(*run, 0, "b", "2:4@0/4");
   }
   Record(golden_, 0, "op", {1, 2, 3, 4}, {4, 1});
   Record(target_, 0, "op", {1, 2, 3, 7}, {4, 1});
@@ -139,11 +139,11 @@ TEST_P(RequestRowsTest, ChunksAreJoined) {
 
 // A position that one run lacks must not look like one that was compared.
 TEST_P(RequestRowsTest, WhatIsMissingIsReported) {
-  Tell(golden_, 0, "a", "0:4/4");
+  Tell(golden_, 0, "a", "0:4@0/4");
   Record(golden_, 0, "op", {1, 2, 3, 4}, {4});
   Record(golden_, 1, "op", {1}, {1});
   Record(golden_, 2, "op", {1}, {1});
-  Tell(target_, 0, "a", "0:3/3");
+  Tell(target_, 0, "a", "0:3@0/3");
   Record(target_, 0, "op", {1, 2, 3}, {3});
   const auto& rows = Rows();
   ASSERT_THAT(rows, SizeIs(3));
@@ -151,19 +151,20 @@ TEST_P(RequestRowsTest, WhatIsMissingIsReported) {
   EXPECT_EQ(rows[1].reason(), "the target run lacks position 3 of request a");
   EXPECT_EQ(
       rows[2].reason(),
-      "2 tokens of this rank, from this one on, have no rows of requests");
+      "tokens of this rank without rows of requests, from this one on: 2");
   EXPECT_EQ(comparison_.not_compared_count(), 2);
 }
 
 TEST_P(RequestRowsTest, DocumentsThatCannotBeReadAreReported) {
   for (RunRecorder* const run : {&golden_, &target_}) {
-    Tell(*run, 0, "a", "0:1/2");
-    Tell(*run, 0, "b", run == &golden_ ? "row 1" : "1:2/2");
+    Tell(*run, 0, "a", "0:1@0/2");
+    Tell(*run, 0, "b", run == &golden_ ? "row 1" : "1:2@0/2");
     Record(*run, 0, "op", {1, 2}, {2});
   }
   const auto& rows = Rows();
   ASSERT_THAT(rows, SizeIs(2));
-  EXPECT_EQ(rows[0].reason(), "golden request documents without known rows: 1");
+  EXPECT_EQ(rows[0].reason(),
+            "request documents of run g without known rows: 1");
   EXPECT_EQ(comparison_.not_compared_count(), 1);
   EXPECT_EQ(comparison_.pass_count(), 1);
 }
@@ -186,7 +187,7 @@ TEST_P(RequestRowsTest, ATensorThatLacksATokenIsNotCompared) {
 
 TEST_P(RequestRowsTest, ATensorWithoutRowsIsNotCompared) {
   for (RunRecorder* const run : {&golden_, &target_}) {
-    Tell(*run, 0, "a", "0:2/2");
+    Tell(*run, 0, "a", "0:2@0/2");
     Record(*run, 0, "op", {1, 2}, {2});
     Record(*run, 0, "loss", {1}, {});
   }
@@ -200,8 +201,8 @@ TEST_P(RequestRowsTest, ATensorWithoutRowsIsNotCompared) {
 
 TEST_P(RequestRowsTest, StateIsComparedAsAWholeAndOnce) {
   for (RunRecorder* const run : {&golden_, &target_}) {
-    Tell(*run, 0, "a", "0:1/2");
-    Tell(*run, 0, "b", "1:2/2");
+    Tell(*run, 0, "a", "0:1@0/2");
+    Tell(*run, 0, "b", "1:2@0/2");
     RecordedTensor weight = Floats("weight", {1, 2, 3});
     weight.io = Io::kState;
     run->Record(weight);
@@ -240,10 +241,136 @@ TEST_P(RequestRowsTest, ArgumentsThatDescribeABatchNeedNoCounterpart) {
   EXPECT_EQ(comparison_.unmatched_count(), 1);
 }
 
+// Masks are listed where they are in the order of the golden run.
+TEST_P(RequestRowsTest, MasksDoNotHideWhatAnOpReceived) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "a", "0:1@0/1,2");
+    RecordedTensor extra = Floats("op", {0, 1});
+    extra.io = Io::kInput;
+    extra.index = run == &golden_ ? "mask" : "position_ids";
+    extra.shape = {1, 2};
+    run->Record(extra);
+    RecordedTensor input = Bfloats("op", {1, 2});
+    input.io = Io::kInput;
+    input.shape = {1, 2};
+    run->Record(input);
+    RecordedTensor output = Bfloats("op", {1, run == &golden_ ? 2.0F : 3.0F});
+    output.shape = {1, 2};
+    run->Record(output);
+  }
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(4));
+  EXPECT_EQ(rows[0].index(), "mask");
+  EXPECT_EQ(rows[3].index(), "position_ids");
+  EXPECT_EQ(comparison_.fail_count(), 1);
+  EXPECT_EQ(comparison_.skipped_count(), 2);
+}
+
+// The result of a classifier belongs to a request whatever its padding.
+TEST_P(RequestRowsTest, ResultsForEachRowAreCompared) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "short", "0:1,0:2@0/2,4");
+    Tell(*run, 0, "long", "1:2@0/2,4");
+    Record(*run, 0, "head", {run == &golden_ ? 5.0F : -77.0F, 1}, {2});
+    Record(*run, 0, "last", {1, 1}, {2, 1, 1});
+  }
+  Rows();
+  EXPECT_EQ(comparison_.fail_count(), 1);
+  EXPECT_EQ(comparison_.first_divergence().request(), "short");
+  // The last column is padding of the short request.
+  EXPECT_EQ(comparison_.pass_count(), 2);
+  EXPECT_EQ(comparison_.not_compared_count(), 1);
+  EXPECT_THAT(comparison_.first_not_compared().reason(),
+              HasSubstr("it has no row of this request"));
+}
+
+TEST_P(RequestRowsTest, LogitsOfChunksNeedNoCounterpart) {
+  for (int token : {0, 1}) {
+    Tell(golden_, token, "a", fmt::format("0:1@{}/1,2", 2 * token));
+    Record(golden_, token, "logits", {2 + 2.0F * static_cast<float>(token)},
+           {1, 1, 1});
+  }
+  Tell(target_, 0, "a", "0:1@0/1,4");
+  Record(target_, 0, "logits", {4}, {1, 1, 1});
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_FALSE(rows[0].not_compared());
+  EXPECT_EQ(rows[1].verdict(), v1::PASS) << rows[1].reason();
+}
+
+TEST_P(RequestRowsTest, MasksOfOtherLengthsAreNotCompared) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    const bool is_golden = run == &golden_;
+    Tell(*run, 0, "a", is_golden ? "0:1@2/1,1" : "0:1@2/2,1");
+    RecordedTensor mask =
+        Floats("root", std::vector<float>(is_golden ? 3 : 10));
+    mask.io = Io::kInput;
+    mask.index = "attention_mask";
+    mask.shape = {is_golden ? 1 : 2, is_golden ? 3 : 5};
+    run->Record(mask);
+    Record(*run, 0, "weights", std::vector<float>(is_golden ? 6 : 20, 1),
+           {is_golden ? 1 : 2, 2, 1, is_golden ? 3 : 5});
+  }
+  Rows();
+  EXPECT_EQ(comparison_.fail_count(), 0);
+  EXPECT_EQ(comparison_.skipped_count(), 3);
+  EXPECT_EQ(comparison_.not_compared_count(), 1);
+}
+
+TEST_P(RequestRowsTest, WeightsAreComparedWhateverTheOrderOfRequests) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    const bool is_golden = run == &golden_;
+    for (int token : {0, 1}) {
+      Tell(*run, token, (token == 0) == is_golden ? "a" : "b", "0:1@0/1");
+      Record(*run, token, "op", {(token == 0) == is_golden ? 1.0F : 2.0F}, {1});
+    }
+    RecordedTensor weight = Floats("op", {7});
+    weight.io = Io::kWeight;
+    run->Record(weight);
+  }
+  Rows();
+  EXPECT_EQ(comparison_.pass_count(), 3);
+  EXPECT_EQ(comparison_.unmatched_count(), 0);
+}
+
+TEST_P(RequestRowsTest, CopiesOfAllTokensMustAgree) {
+  Tell(golden_, 0, "a", "0:1@0/1,2");
+  Record(golden_, 0, "op", {1, 2}, {1, 2});
+  for (int token : {0, 1}) {
+    Tell(target_, token, "a", fmt::format("0:1@{}/1,1", token));
+    for (int rank : {0, 1}) {
+      RecordedTensor copy = Floats(
+          "op", {rank + token == 2 ? 99 : static_cast<float>(token + 1)});
+      copy.shape = {1, 1};
+      copy.rank = rank;
+      copy.token = token;
+      copy.placement = "0+2/1:R";
+      target_.Record(copy);
+    }
+  }
+  Rows();
+  EXPECT_EQ(comparison_.fail_count(), 1);
+}
+
+TEST_P(RequestRowsTest, AFilterByTokenDoesNotChangePositions) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    Tell(*run, 0, "a", "0:2");
+    Record(*run, 0, "op", {1, 2}, {2});
+    Tell(*run, 1, "a", "0:1");
+    Record(*run, 1, "op", {3}, {1});
+  }
+  plan_.selector.tokens = {{1, 1}};
+  const auto& rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].golden().view(), "position 2");
+}
+
 TEST_P(RequestRowsTest, RequestsCanBeSelected) {
   for (RunRecorder* const run : {&golden_, &target_}) {
-    Tell(*run, 0, "a", "0:1/2");
-    Tell(*run, 0, "b", "1:2/2");
+    Tell(*run, 0, "a", "0:1@0/2");
+    Tell(*run, 0, "b", "1:2@0/2");
     Record(*run, 0, "op", {1, run == &golden_ ? 2.0F : 3.0F}, {2});
   }
   plan_.selector.requests = {"a"};
@@ -251,9 +378,12 @@ TEST_P(RequestRowsTest, RequestsCanBeSelected) {
   EXPECT_EQ(comparison_.pass_count(), 1);
   plan_.selector.requests = {"b"};
   EXPECT_EQ(Rows().at(0).verdict(), v1::FAIL);
+  plan_.selector.requests = {"a", "typo"};
+  EXPECT_EQ(Rows().at(0).reason(), "run g has no rows of request typo");
   plan_.selector.requests = {"c"};
-  EXPECT_THAT(std::string(Message(Compare())),
-              HasSubstr("run g has no rows of the selected requests"));
+  EXPECT_THAT(
+      std::string(Message(Compare())),
+      HasSubstr("run g has no rows of the selected requests and tokens"));
 }
 
 TEST_P(RequestRowsTest, ShapesThatDifferSuggestIt) {
@@ -280,16 +410,16 @@ TEST_P(RequestRowsTest, RunsWithoutRequestsAreRefused) {
 
 TEST_P(RequestRowsTest, TokensThatDifferAreJoinedByPosition) {
   // Continuous batching against one request after the other.
-  Tell(golden_, 0, "a", "0:2/2");
+  Tell(golden_, 0, "a", "0:2@0/2");
   Record(golden_, 0, "op", {1, 2}, {2});
-  Tell(golden_, 1, "a", "0:1/1");
+  Tell(golden_, 1, "a", "0:1@2/1");
   Record(golden_, 1, "op", {3}, {1});
-  Tell(golden_, 2, "b", "0:3/3");
+  Tell(golden_, 2, "b", "0:3@0/3");
   Record(golden_, 2, "op", {4, 5, 6}, {3});
-  Tell(target_, 0, "b", "0:2/2");
+  Tell(target_, 0, "b", "0:2@0/2");
   Record(target_, 0, "op", {4, 5}, {2});
-  Tell(target_, 1, "a", "1:4/4");
-  Tell(target_, 1, "b", "0:1/4");
+  Tell(target_, 1, "a", "1:4@0/4");
+  Tell(target_, 1, "b", "0:1@2/4");
   Record(target_, 1, "op", {6, 1, 2, 3}, {4});
   const auto& rows = Rows();
   ASSERT_THAT(rows, SizeIs(3));

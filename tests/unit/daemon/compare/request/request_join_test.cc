@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of request_book and request_join.
+// Tests of request_book and request_join->
 #include "daemon/compare/request/request_join.h"
 
 #include <fmt/format.h>
@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -37,6 +39,17 @@ RequestBook BookOf(const std::vector<Document>& documents) {
 
 RequestJoin::Requests RequestsOf(const std::vector<Document>& documents) {
   return BookOf(documents).ranks();
+}
+
+std::unique_ptr<const RequestJoin> JoinOf(
+    RequestJoin::Requests golden, RequestJoin::Requests target,
+    std::vector<std::string> selected = {},
+    std::function<bool(int64_t)> has_token = {}) {
+  auto join = RequestJoin::Create(std::move(golden), std::move(target),
+                                  std::move(selected), std::move(has_token),
+                                  [] { return absl::OkStatus(); });
+  EXPECT_TRUE(join.ok()) << join.status();
+  return *std::move(join);
 }
 
 // Describes the ranges of a side, such as `t0[0,4) t1[4,5)`.
@@ -75,42 +88,78 @@ TEST(RequestBookTest, ContradictingLengthsMakeAllRowsUnknown) {
   EXPECT_EQ(book.unknown_count(), 2u);
 }
 
+// Lengths without a position mean that the rank did not know it.
+TEST(RequestBookTest, UnknownPositionsAreNotGuessed) {
+  const RequestBook book = BookOf({{0, "a", "0:1/2"},
+                                   {1, "a", "0:1"},
+                                   {2, "a", "0:1@5"},
+                                   {3, "a", "0:2"},
+                                   {4, "a", "broken"},
+                                   {5, "a", "0:1"},
+                                   {6, "b", "0:1"},
+                                   {6, "c", "1:2,2:4@0/2,4"}});
+  EXPECT_EQ(book.unknown_count(), 5u);
+  const auto& requests = book.ranks().at(0);
+  ASSERT_THAT(requests.at(0).pieces, SizeIs(2));
+  EXPECT_EQ(requests.at(0).pieces[1].positions, (RowRange{6, 8}));
+  ASSERT_THAT(requests, SizeIs(2));
+  EXPECT_EQ(requests.at(1).id, "c");
+}
+
+TEST(RequestBookTest, PositionsDoNotOverflow) {
+  const char* const huge =
+      "0:1099511627776,0:8388607@1099511627776/1099511627776,8388607";
+  const RequestBook book = BookOf({{0, "a", huge}, {1, "a", "0:1"}});
+  EXPECT_EQ(book.unknown_count(), 2u);
+}
+
+TEST(RequestJoinTest, UnselectedTokensDeterminePositions) {
+  const std::vector<Document> documents = {
+      {0, "a", "0:3"}, {1, "a", "0:1@2"}, {2, "a", "0:1"}};
+  const auto join = JoinOf(RequestsOf(documents), RequestsOf(documents), {},
+                           [](int64_t token) { return token != 1; });
+  EXPECT_THAT(join->tokens().at(0), ElementsAre(0, 2));
+  // The last position of the first token was replaced.
+  EXPECT_EQ(TextOf(join->PartsOf(0, 0).at(0).golden), "t0[0,2)");
+  EXPECT_EQ(TextOf(join->PartsOf(0, 2).at(0).target), "t2[3,4)");
+}
+
 TEST(RequestBookTest, RowsOfTwoRequestsAreUnknown) {
   const RequestBook book = BookOf({{0, "a", "0:4"},
                                    {0, "b", "1:2"},
                                    {0, "c", "3:5"},
                                    {0, "d", "5:6"},
-                                   {1, "a", "0:1,0:3/1,8"},
-                                   {1, "b", "0:1,3:8/1,8"}});
+                                   {1, "a", "0:1,0:3@0/1,8"},
+                                   {1, "b", "0:1,3:8@0/1,8"}});
   EXPECT_EQ(book.unknown_count(), 3u);
-  EXPECT_THAT(book.ranks().at(0), SizeIs(3));
+  ASSERT_THAT(book.ranks().at(0), SizeIs(3));
   EXPECT_EQ(book.ranks().at(0).at(0).id, "d");
 }
 
 TEST(RequestJoinTest, APrefillIsJoinedWithItsChunks) {
-  const RequestJoin join(RequestsOf({{0, "a", "0:1@0/1,12"}}),
-                         RequestsOf({{0, "a", "0:1@0/1,4"},
-                                     {1, "a", "0:1@4/1,4"},
-                                     {2, "a", "0:1@8/1,4"}}));
-  const auto parts = join.PartsOf(0, 0);
+  const auto join = JoinOf(RequestsOf({{0, "a", "0:1@0/1,12"}}),
+                           RequestsOf({{0, "a", "0:1@0/1,4"},
+                                       {1, "a", "0:1@4/1,4"},
+                                       {2, "a", "0:1@8/1,4"}}));
+  const auto parts = join->PartsOf(0, 0);
   ASSERT_THAT(parts, SizeIs(1));
   EXPECT_EQ(TextOf(parts[0].golden), "t0[0,12)");
   EXPECT_EQ(TextOf(parts[0].target), "t0[0,4) t1[4,8) t2[8,12)");
-  EXPECT_EQ(join.joined_count(), 1u);
-  EXPECT_EQ(join.target_only_positions(), 0u);
+  EXPECT_EQ(join->joined_count(), 1u);
+  EXPECT_EQ(join->target_only_positions(), 0u);
 }
 
 TEST(RequestJoinTest, PositionsOfOneRunAreReported) {
-  const RequestJoin join(RequestsOf({{0, "a", "0:6"}, {1, "b", "0:2"}}),
-                         RequestsOf({{0, "a", "0:2"}, {1, "a", "0:9@4"}}));
-  const auto parts = join.PartsOf(0, 0);
+  const auto join = JoinOf(RequestsOf({{0, "a", "0:6"}, {1, "b", "0:2"}}),
+                           RequestsOf({{0, "a", "0:2"}, {1, "a", "0:9@4"}}));
+  const auto parts = join->PartsOf(0, 0);
   ASSERT_THAT(parts, SizeIs(2));
   EXPECT_EQ(TextOf(parts[0].target), "t0[0,2) t1[4,6)");
   EXPECT_EQ(TextOf(parts[0].golden), "t0[0,2) t0[4,6)");
   EXPECT_THAT(parts[1].missing, ElementsAre(RowRange{2, 4}));
-  EXPECT_EQ(join.target_only_positions(), 7u);
-  EXPECT_EQ(join.golden_only_count(), 1u);
-  const auto absent = join.PartsOf(0, 1);
+  EXPECT_EQ(join->target_only_positions(), 7u);
+  EXPECT_EQ(join->golden_only_count(), 1u);
+  const auto absent = join->PartsOf(0, 1);
   ASSERT_THAT(absent, SizeIs(1));
   EXPECT_EQ(absent[0].golden_id, "b");
   EXPECT_EQ(absent[0].target_id, "");
@@ -119,18 +168,18 @@ TEST(RequestJoinTest, PositionsOfOneRunAreReported) {
 
 // Rejected drafts of speculative decoding are processed again.
 TEST(RequestJoinTest, TheLastTimeCounts) {
-  const RequestJoin join(
-      RequestsOf({{0, "a", "0:4"}, {1, "a", "0:1"}, {2, "a", "0:1"}}),
-      RequestsOf({{0, "a", "0:4"}, {1, "a", "0:3"}, {2, "a", "0:2@5"}}));
-  EXPECT_EQ(TextOf(join.PartsOf(0, 1).at(0).target), "t1[4,5)");
-  EXPECT_EQ(TextOf(join.PartsOf(0, 2).at(0).target), "t2[5,6)");
+  const auto join =
+      JoinOf(RequestsOf({{0, "a", "0:4"}, {1, "a", "0:1"}, {2, "a", "0:1"}}),
+             RequestsOf({{0, "a", "0:4"}, {1, "a", "0:3"}, {2, "a", "0:2@5"}}));
+  EXPECT_EQ(TextOf(join->PartsOf(0, 1).at(0).target), "t1[4,5)");
+  EXPECT_EQ(TextOf(join->PartsOf(0, 2).at(0).target), "t2[5,6)");
 }
 
 TEST(RequestJoinTest, AGoldenPieceThatIsReplacedIsNotCompared) {
-  const RequestJoin join(RequestsOf({{0, "a", "0:4"}, {1, "a", "0:2@2"}}),
-                         RequestsOf({{0, "a", "0:4"}}));
-  EXPECT_EQ(TextOf(join.PartsOf(0, 0).at(0).golden), "t0[0,2)");
-  EXPECT_EQ(TextOf(join.PartsOf(0, 1).at(0).golden), "t1[2,4)");
+  const auto join = JoinOf(RequestsOf({{0, "a", "0:4"}, {1, "a", "0:2@2"}}),
+                           RequestsOf({{0, "a", "0:4"}}));
+  EXPECT_EQ(TextOf(join->PartsOf(0, 0).at(0).golden), "t0[0,2)");
+  EXPECT_EQ(TextOf(join->PartsOf(0, 1).at(0).golden), "t1[2,4)");
 }
 
 TEST(RequestJoinTest, ManyTokensAreDividedIntoParts) {
@@ -138,28 +187,28 @@ TEST(RequestJoinTest, ManyTokensAreDividedIntoParts) {
   for (int64_t token = 0; token < 150; ++token) {
     target.push_back({token, "a", "0:1"});
   }
-  const RequestJoin join(RequestsOf({{0, "a", "0:150"}}), RequestsOf(target));
-  const auto parts = join.PartsOf(0, 0);
+  const auto join = JoinOf(RequestsOf({{0, "a", "0:150"}}), RequestsOf(target));
+  const auto parts = join->PartsOf(0, 0);
   ASSERT_THAT(parts, SizeIs(3));
   EXPECT_EQ(TextOf(parts[1].golden), "t0[60,120)");
   EXPECT_THAT(parts[1].target, SizeIs(60));
 }
 
 TEST(RequestJoinTest, RequestsOfOtherRanksAreFound) {
-  const RequestJoin join(
+  const auto join = JoinOf(
       RequestsOf({{0, "a", "0:1", 0}, {0, "b", "0:1", 1}}),
       RequestsOf({{5, "a", "0:1", 0}, {6, "b", "0:1", 0}, {7, "a", "0:1", 1}}));
-  EXPECT_EQ(join.PartsOf(0, 0).at(0).target_number, 0);
-  EXPECT_EQ(TextOf(join.PartsOf(0, 0).at(0).target), "t5[0,1)");
-  EXPECT_EQ(TextOf(join.PartsOf(1, 0).at(0).target), "t6[0,1)");
-  EXPECT_EQ(join.joined_count(), 2u);
+  EXPECT_EQ(join->PartsOf(0, 0).at(0).target_number, 0);
+  EXPECT_EQ(TextOf(join->PartsOf(0, 0).at(0).target), "t5[0,1)");
+  EXPECT_EQ(TextOf(join->PartsOf(1, 0).at(0).target), "t6[0,1)");
+  EXPECT_EQ(join->joined_count(), 2u);
 }
 
 TEST(RequestJoinTest, IdsAreReplacedByOrderOnlyIfNothingContradictsIt) {
   const auto joined = [](std::vector<Document> golden,
                          std::vector<Document> target) {
-    const RequestJoin join(RequestsOf(golden), RequestsOf(target));
-    return std::pair(join.joined_count(), join.paired_by_order_count());
+    const auto join = JoinOf(RequestsOf(golden), RequestsOf(target));
+    return std::pair(join->joined_count(), join->paired_by_order_count());
   };
   // None in common, and as many.
   EXPECT_EQ(joined({{0, "x", "0:1"}, {0, "y", "1:2"}},
@@ -179,20 +228,21 @@ TEST(RequestJoinTest, IdsAreReplacedByOrderOnlyIfNothingContradictsIt) {
 
 TEST(RequestJoinTest, SelectedRequestsAreCountedOnly) {
   const std::vector<Document> golden = {{0, "a", "0:1"}, {1, "b", "0:1"}};
-  const RequestJoin join(RequestsOf(golden),
-                         RequestsOf({{0, "a", "0:1"}, {1, "c", "0:1"}}), {"b"});
-  EXPECT_EQ(join.joined_count(), 0u);
-  EXPECT_EQ(join.golden_only_count(), 1u);
-  EXPECT_EQ(join.target_only_count(), 0u);
-  EXPECT_THAT(join.PartsOf(0, 0), IsEmpty());
-  EXPECT_THAT(join.PartsOf(0, 1), SizeIs(1));
+  const auto join =
+      JoinOf(RequestsOf(golden), RequestsOf({{0, "a", "0:1"}, {1, "c", "0:1"}}),
+             {"b"});
+  EXPECT_EQ(join->joined_count(), 0u);
+  EXPECT_EQ(join->golden_only_count(), 1u);
+  EXPECT_EQ(join->target_only_count(), 0u);
+  EXPECT_THAT(join->PartsOf(0, 0), IsEmpty());
+  EXPECT_THAT(join->PartsOf(0, 1), SizeIs(1));
   // Ids that differ are paired before requests are selected.
-  const RequestJoin renamed(RequestsOf(golden),
-                            RequestsOf({{0, "x", "0:1"}, {1, "y", "0:1"}}),
-                            {"b"});
-  EXPECT_EQ(renamed.PartsOf(0, 1).at(0).target_id, "y");
-  EXPECT_EQ(renamed.joined_count(), 1u);
-  EXPECT_EQ(renamed.paired_by_order_count(), 1u);
+  const auto renamed =
+      JoinOf(RequestsOf(golden), RequestsOf({{0, "x", "0:1"}, {1, "y", "0:1"}}),
+             {"b"});
+  EXPECT_EQ(renamed->PartsOf(0, 1).at(0).target_id, "y");
+  EXPECT_EQ(renamed->joined_count(), 1u);
+  EXPECT_EQ(renamed->paired_by_order_count(), 1u);
 }
 
 // Any division into pieces has each position once.
@@ -213,10 +263,11 @@ TEST(RequestJoinTest, RandomPiecesCoverEachPositionOnce) {
   };
   for (int i = 0; i < 300; ++i) {
     const int64_t size = 1 + static_cast<int64_t>(random() % 80);
-    const RequestJoin join(RequestsOf(divide(size)), RequestsOf(divide(size)));
+    const auto join =
+        JoinOf(RequestsOf(divide(size)), RequestsOf(divide(size)));
     std::vector<int> seen(static_cast<size_t>(size));
-    for (const int64_t token : join.tokens().at(0)) {
-      for (const JoinedPart& part : join.PartsOf(0, token)) {
+    for (const int64_t token : join->tokens().at(0)) {
+      for (const JoinedPart& part : join->PartsOf(0, token)) {
         ASSERT_THAT(part.missing, IsEmpty());
         int64_t golden = 0;
         int64_t target = 0;

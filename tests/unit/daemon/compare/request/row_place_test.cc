@@ -83,6 +83,9 @@ TEST(RowPlaceTest, TensorsMayHaveOnlyTheLastColumn) {
   RequestPiece padded_at_the_right = kPiece;
   padded_at_the_right.columns = {0, 5};
   EXPECT_EQ(PositionsIn(*place, padded_at_the_right).size(), 0);
+  const std::optional<RowPlace> pooled = FindRows(Shape{2, 50}, kPadded);
+  ASSERT_TRUE(pooled.has_value());
+  EXPECT_EQ(PositionsIn(*pooled, padded_at_the_right), (RowRange{14, 15}));
   EXPECT_THAT(Cut({2, 1, 2}, kPiece, {14, 15}), ElementsAre(2, 3));
   EXPECT_THAT(Cut({2, 3}, kPiece, {14, 15}), ElementsAre(3, 4, 5));
 }
