@@ -338,7 +338,7 @@ MODULES: dict[str, Module] = {
             "daemon/compare/view",
             "daemon/compare/match",
         ),
-        COMMON,
+        (*COMMON, "xxhash"),
     ),
     "daemon/compare/judge": Module(
         (

@@ -18,7 +18,6 @@
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/origin/bases.h"
 #include "daemon/compare/view/tensor_view.h"
-#include "daemon/requests/request_documents.h"
 #include "protos/base/check.h"
 #include "protos/base/order_label.h"
 #include "protos/status/status.h"
@@ -170,6 +169,7 @@ absl::Status ComparisonEngine::Run() {
       flags.emplace_back("--by request");
     }
     header.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
+    view_hints_.Show(header);
   }
   return status;
 }
@@ -281,7 +281,8 @@ void ComparisonEngine::Plan(const TensorGroup& group) {
     const PairPlan& plan =
         plans.emplace_back(is_later ? PairPlan() : planner.Plan(pair, basis));
     if (!plan.is_measured()) continue;
-    tasks.push_back({&pair, plan.verification.request, plan.is_sampled()});
+    tasks.push_back(
+        {&pair, plan.verification.request, plan.is_sampled(), plan.any_order});
   }
   {
     const MutexLock lock(plans_mu_);
@@ -408,6 +409,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
   const absl::Status status = ComparePairs(group, plans);
   const bool is_whole = !partial_.contains({group.token, group.rank});
   conditioning_.EndGroup(is_whole);
+  view_hints_.EndGroup(group);
   if (status.ok()) origins_.EndGroup(is_whole);
   if (required_tolerances_.changed()) {
     required_tolerances_.Show(observer_.header());
@@ -488,7 +490,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     row_.set_not_compared(row_.not_compared() || is_flipped ||
                           (row_.verdict() == v1::SKIPPED &&
                            pair.golden != nullptr && pair.target != nullptr));
-    if (row_.verdict() == v1::UNMATCHED) AddToHints(pair);
+    MSITD_RETURN_IF_ERROR(AddToHints(pair, plan));
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
     Watch(judgment.metrics, row_);
     row_numbers_.push_back(row_count_);
@@ -515,32 +517,6 @@ absl::Status ComparisonEngine::ExplainUnmatched(const TensorPair& pair,
   return absl::OkStatus();
 }
 
-bool ComparisonEngine::WouldCompareByRequest() {
-  const MatchRules& matching = plan_.matching;
-  if (!shape_difference_.has_value() || plan_.follow || matching.by_request() ||
-      matching.token_offset() != 0 || !matching.golden_views().empty() ||
-      !matching.target_views().empty()) {
-    return false;
-  }
-  for (const auto& [run, key] :
-       {std::pair(golden_.get(), shape_difference_->golden),
-        std::pair(target_.get(), shape_difference_->target)}) {
-    Selector selector;
-    selector.ranks = {key.rank};
-    selector.tokens = {{key.token, key.token}};
-    bool has_requests = false;
-    const absl::Status status = requests::VisitRequestDocuments(
-        *run, std::move(selector), [this] { return observer_.Check(); },
-        [&](const storage::TensorInfo&) -> absl::StatusOr<bool> {
-          has_requests = true;
-          return false;
-        });
-    // Without this hint, the comparison is complete nevertheless.
-    if (!status.ok() || !has_requests) return false;
-  }
-  return true;
-}
-
 absl::Status ComparisonEngine::EmitPair(const TensorGroup& group, size_t pair,
                                         const Verification& verification,
                                         const Judgment& judgment,
@@ -552,15 +528,6 @@ absl::Status ComparisonEngine::EmitPair(const TensorGroup& group, size_t pair,
         inputs, DescribeInputs(group.pairs[pair], judgment.difference));
   }
   return EmitRow(judgment.metrics, &group, inputs, row_);
-}
-
-void ComparisonEngine::AddToHints(const TensorPair& pair) {
-  const bool is_alone = pair.golden == nullptr || pair.target == nullptr;
-  // The user has already changed names.
-  if (!is_alone || row_.for_want_of_ranks() || plan_.matching.renames()) return;
-  const bool is_golden = pair.golden != nullptr;
-  const TensorKey& key = (is_golden ? pair.golden : pair.target)->key;
-  pairing_hints_.Add(key.op, key.io, key.index, is_golden);
 }
 
 void ComparisonEngine::JudgeOrigin(const TensorGroup& group,

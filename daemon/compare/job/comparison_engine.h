@@ -22,6 +22,7 @@
 #include "daemon/compare/job/mapping_loader.h"
 #include "daemon/compare/job/row_sum_reader.h"
 #include "daemon/compare/job/token_choice.h"
+#include "daemon/compare/job/view_hints.h"
 #include "daemon/compare/judge/idle_rules.h"
 #include "daemon/compare/judge/pair_judge.h"
 #include "daemon/compare/judge/pair_plan.h"
@@ -119,6 +120,8 @@ std::span<const std::string_view> WatchNames();
 // - Four parts of tensors.
 // - Data that is read ahead. For each of PairMeasurer::kWindowsMax windows, at
 //   most four batches of storage::kBatchBytesMax.
+// - Pairs in any order: kAnyOrderBytesMax and about 100 bytes for each row, for
+//   one pair of the process at a time, and 64 MiB for each other thread.
 // - Tensor descriptors. For the current group, at most kGroupTensorsMax of each
 //   run, in addition to those that GroupLoader has loaded ahead.
 //
@@ -226,9 +229,11 @@ class ComparisonEngine {
   absl::Status CompareNext(GroupLoader& loader);
   absl::Status CompareGroup(const TensorGroup& group, const Plans& plans);
   absl::Status ComparePairs(const TensorGroup& group, const Plans& plans);
-  // Notes the pair of `row_`, which must have its verdict, for hints if it
-  // lacks a side that no other rank may have.
-  void AddToHints(const TensorPair& pair);
+  // Adds the pair of `row_`, which must have its verdict, to the hints: if it
+  // lacks a side that no other rank may have, or if it fails and one side may
+  // be a rearrangement of the other. Reads the elements of the latter. Errors:
+  // CANCELLED; SOURCE_FAILED.
+  absl::Status AddToHints(const TensorPair& pair, const PairPlan& plan);
   // Marks the rules that apply to a pair as used.
   void MarkRulesUsed(const TensorPair& pair);
   // Processes a pair whose row was emitted early. The row stays as it is.
@@ -357,6 +362,7 @@ class ComparisonEngine {
   std::unique_ptr<storage::RunReader> target_;
   IdleRules idle_rules_;
   PairingHints pairing_hints_;
+  ViewHints view_hints_;
   RequiredTolerances required_tolerances_;
   bool has_order_ = true;  // HasKnownOrder of the golden run.
   OriginFinder origins_;

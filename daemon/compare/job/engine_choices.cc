@@ -58,6 +58,8 @@ absl::Status ComparisonEngine::JudgeChoice(const TensorGroup& group,
                                            const RowMetrics& metrics,
                                            v1::ComparisonRow& row) {
   const TensorPair& pair = group.pairs[number];
+  // The scores of a choice are those at its recorded position.
+  if (plan.any_order.has_value()) return absl::OkStatus();
   if (MayBeSelection(group, number, plan, row)) {
     return JudgeSelection(group, number, row);
   }

@@ -10,6 +10,7 @@
 #include "daemon/compare/job/row_sum_reader.h"
 #include "daemon/compare/judge/row_sums.h"
 #include "daemon/compare/origin/pair_facts.h"
+#include "daemon/compare/view/any_order.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -50,7 +51,10 @@ absl::StatusOr<std::optional<std::string>> ComparisonEngine::ExplainByRowSums(
       return std::nullopt;
     }
   }
-  if (!HasRowsOf(from, pair)) return std::nullopt;
+  if (!HasRowsOf(from, pair) || plan.any_order.has_value() ||
+      IsInAnyOrder(*from.golden, *from.target)) {
+    return std::nullopt;
+  }
   const TensorKey& key = pair.golden->key;
   const std::tuple name(group.rank, key.op, key.call, key.index);
   const auto known = slopes_.find(name);

@@ -2,6 +2,7 @@
 #include "daemon/compare/judge/pair_judge.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>
@@ -10,6 +11,7 @@
 #include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/summary_bounds.h"
+#include "daemon/compare/view/any_order.h"
 #include "daemon/compare/view/tensor_view.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
@@ -343,6 +345,25 @@ bool TakeMeasurement(const TensorPair& pair, const PairPlan& plan,
   return false;
 }
 
+// Returns a text such as `38 of 40 rows are in another place`; empty if all
+// rows are in the same place.
+std::string MovedText(const RowMatch& rows, uint64_t row_count) {
+  if (rows.moved_count == 0) return "";
+  return fmt::format("{} of {} rows are in another place", rows.moved_count,
+                     row_count);
+}
+
+// Returns a text such as `2 of 40 rows have no partner: golden 3,7, target
+// 5,9`.
+std::string AloneText(const RowMatch& rows, uint64_t row_count) {
+  const char* const more = rows.alone_count > kAloneRowsMax ? ",..." : "";
+  return fmt::format("{} of {} rows {} no partner: golden {}{}, target {}{}",
+                     rows.alone_count, row_count,
+                     rows.alone_count == 1 ? "has" : "have",
+                     fmt::join(rows.alone_golden, ","), more,
+                     fmt::join(rows.alone_target, ","), more);
+}
+
 }  // namespace
 
 Judgment JudgeUnmeasured(const TensorPair& pair, const PairPlan& plan,
@@ -379,6 +400,9 @@ Judgment JudgeUnmeasured(const TensorPair& pair, const PairPlan& plan,
                  "target {}, golden {}: complex against real is not compared",
                  DTypeName(target.dtype), DTypeName(golden.dtype)),
              row);
+      break;
+    case Way::kOrderUnfit:
+      Decide(v1::SKIPPED, AnyOrderProblem(golden, target), row);
       break;
     case Way::kContradiction:
       Decide(
@@ -445,13 +469,28 @@ Judgment JudgeMeasured(const TensorPair& pair, const PairPlan& plan,
   if (plan.is_sampled()) {
     out.proven_metrics = ProvenMetrics(pair, verification, out.metrics);
   }
+  const bool has_alone =
+      measurement.rows.has_value() && measurement.rows->alone_count > 0;
+  if (measurement.rows.has_value()) {
+    const uint64_t count = plan.any_order->rows.count;
+    const std::string text = has_alone ? AloneText(*measurement.rows, count)
+                                       : MovedText(*measurement.rows, count);
+    if (!text.empty() && !remark.empty()) remark += "; ";
+    remark += text;
+  }
   // Also if the row is excused below: with an explicit tolerance, it would not
   // be.
   out.has_bounds = true;
   const RowMetrics& judged = out.judged();
   const bool holds = predicate.Holds(judged);
   row.set_predicate(predicate.text());
-  if (!holds && verification.is_default && !plan.is_sampled()) {
+  // The norm of a large tensor hides a single wrong row, but most rows differ
+  // only if the tensor as a whole does.
+  const bool has_wrong_rows =
+      has_alone && verification.is_default &&
+      2 * measurement.rows->alone_count <= plan.any_order->rows.count;
+  if (!holds && !has_wrong_rows && verification.is_default &&
+      !plan.is_sampled()) {
     if (std::optional<std::string> reason = excuse(out.metrics)) {
       row.set_explained(true);
       Decide(v1::PASS, *std::move(reason), row);
@@ -462,7 +501,9 @@ Judgment JudgeMeasured(const TensorPair& pair, const PairPlan& plan,
     row.set_rtol(verification.request.rtol);
     row.set_atol(verification.request.atol);
   }
-  if (holds) {
+  if (holds && has_wrong_rows) {
+    Decide(v1::FAIL, std::move(remark), row);
+  } else if (holds) {
     Decide(v1::PASS, std::move(remark), row);
   } else if (predicate.Holds(out.metrics)) {
     Decide(v1::FAIL,

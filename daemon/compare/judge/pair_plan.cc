@@ -13,9 +13,13 @@
 #include "daemon/compare/judge/drift_bounds.h"
 #include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/precision.h"
+#include "daemon/compare/judge/preset.h"
 #include "daemon/compare/judge/summary_bounds.h"
 #include "daemon/compare/shard/sample_places.h"
+#include "daemon/compare/view/any_order.h"
 #include "daemon/compare/view/tensor_view.h"
+#include "daemon/compute/pair_metrics.h"
+#include "daemon/predicate/predicate.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/sample.h"
@@ -94,6 +98,11 @@ Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   }
   if (!ShapesAgree(target.shape, golden.shape, shapes)) return Way::kShapes;
   if (IsComplex(target.dtype) != IsComplex(golden.dtype)) return Way::kKinds;
+  const bool is_in_any_order = IsInAnyOrder(golden, target);
+  if (is_in_any_order && (golden.kind != RecordKind::kTensor ||
+                          target.kind != RecordKind::kTensor)) {
+    return Way::kOrderUnfit;
+  }
   if (golden.kind != target.kind || IsTextOnly(golden.kind)) {
     return Way::kStatistics;
   }
@@ -103,6 +112,9 @@ Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   }
   if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
     return Way::kNoElements;
+  }
+  if (is_in_any_order && !AnyOrderProblem(golden, target).empty()) {
+    return Way::kOrderUnfit;
   }
   return Way::kBytes;
 }
@@ -155,6 +167,31 @@ bool IsProven(const TensorPair& pair, const Verification& verification) {
           verification.predicate->CannotHold(EasedByDrift(*least)));
 }
 
+// Returns the largest bound of nl2 in a predicate; 0 if it has none.
+double Nl2BoundOf(const predicate::Predicate& predicate) {
+  double out = 0;
+  for (const predicate::Predicate::Bound& bound : predicate.Bounds()) {
+    if (bound.name == static_cast<int>(compute::Metric::kNl2) &&
+        !bound.at_least) {
+      out = std::max(out, bound.number);
+    }
+  }
+  return out;
+}
+
+// Returns the largest nl2 of a row that belongs to another one. A single row
+// may differ by more than the bound of the whole tensor.
+double RowToleranceOf(const TensorPair& pair, const Verification& verification,
+                      const Basis& basis) {
+  constexpr double kRowFactor = 4;
+  constexpr double kMost = 0.5;
+  double bound = Nl2BoundOf(*verification.predicate);
+  if (bound == 0 && !verification.hash_decides) {
+    bound = DefaultNl2Bound(pair, basis);
+  }
+  return std::min(kRowFactor * bound, kMost);
+}
+
 }  // namespace
 
 PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
@@ -174,6 +211,10 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   request.is_batch_of_one = request.row_count == 1 && golden.shape.size() > 1;
   if (out.way == Way::kEqualHashes) return out;
   if (out.verification.is_default) request.closing = ClosingValuesOf(pair);
+  if (IsInAnyOrder(golden, *pair.target)) {
+    PlanInAnyOrder(pair, out);
+    return out;
+  }
   if (golden.has_bytes && pair.target->has_bytes) {
     out.way = WayWithBytes(pair, out.verification);
     out.is_unread = !out.is_measured();
@@ -189,6 +230,22 @@ PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   // places.
   if (out.is_sampled()) request.closing.reset();
   return out;
+}
+
+// Neither hashes nor samples decide such a pair, but summaries can prove that
+// it fails.
+void PairPlanner::PlanInAnyOrder(const TensorPair& pair, PairPlan& plan) const {
+  const bool has_bytes = pair.golden->has_bytes && pair.target->has_bytes;
+  const bool is_sampled = reading_ == Reading::kSamples &&
+                          SampleStep(ElementCount(pair.golden->shape)) != 1;
+  if (!has_bytes || is_sampled) {
+    plan.way = Way::kSummaries;
+    plan.is_unread = has_bytes;
+    return;
+  }
+  plan.any_order =
+      AnyOrder{*AnyOrderRows(*pair.golden, *pair.target),
+               RowToleranceOf(pair, plan.verification, plan.basis.basis)};
 }
 
 Way PairPlanner::WayWithBytes(const TensorPair& pair,
@@ -214,7 +271,20 @@ Way PairPlanner::WayWithBytes(const TensorPair& pair,
   return is_proven_by_hash ? Way::kOtherHashes : Way::kSummaries;
 }
 
+double DefaultNl2Bound(const TensorPair& pair, const Basis& basis) {
+  return Nl2BoundOf(
+      DefaultPredicate(pair.target->dtype, pair.golden->dtype, basis));
+}
+
 std::string WhyUndecided(const TensorPair& pair) {
+  if (IsInAnyOrder(*pair.golden, *pair.target)) {
+    return pair.golden->has_bytes && pair.target->has_bytes
+               ? "rows in any order can be compared only if the bytes are read"
+               : fmt::format(
+                     "the bytes of the {} tensor are not kept, and rows "
+                     "in any order can be compared only by them",
+                     SideWithoutBytes(pair));
+  }
   const bool has_some =
       HasBytesOrSamples(*pair.golden) && HasBytesOrSamples(*pair.target);
   return fmt::format(

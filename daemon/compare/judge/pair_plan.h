@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/match/tensor_group.h"
+#include "daemon/compare/view/any_order.h"
 
 namespace msitd::compare {
 
@@ -27,6 +29,7 @@ struct PairPlan {
     kStatistics,   // At least one side is statistics.
     kShapes,       // The shapes differ.
     kKinds,        // Only one side is complex.
+    kOrderUnfit,   // The rows of the pair cannot be compared in any order.
     // The hashes are equal but the summaries are not: a rank reported one of
     // them wrongly.
     kContradiction,
@@ -46,6 +49,8 @@ struct PairPlan {
   PairBasis basis = {};
   // True if the bytes would also decide the pair, but are not read.
   bool is_unread = false;
+  // Set if the rows of the pair may be in any order and must be read.
+  std::optional<AnyOrder> any_order = {};
 
   // True if the bytes or samples must be read.
   bool is_measured() const { return way == Way::kBytes || is_sampled(); }
@@ -66,6 +71,8 @@ class PairPlanner {
   PairPlan Plan(const TensorPair& pair, const PairBasis& basis);
 
  private:
+  // Plans a pair whose rows may be in any order.
+  void PlanInAnyOrder(const TensorPair& pair, PairPlan& plan) const;
   PairPlan::Way WayWithBytes(const TensorPair& pair,
                              const Verification& verification);
 
@@ -73,6 +80,10 @@ class PairPlanner {
   const Reading reading_;
   int proven_count_ = 0;  // Pairs so far that count for kProvenReadMax.
 };
+
+// Returns the bound of nl2 in the default policy; 0 for types that do not
+// round.
+double DefaultNl2Bound(const TensorPair& pair, const Basis& basis);
 
 // Returns why a pair of kSummaries is undecided if its summaries prove no
 // failure: which data is missing.

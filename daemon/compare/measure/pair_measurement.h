@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "daemon/compare/measure/row_matcher.h"
 #include "daemon/compute/element_metrics.h"
 #include "daemon/compute/open_pairs.h"
 #include "daemon/compute/pair_metrics.h"
@@ -22,6 +23,8 @@ struct PairMeasurement {
   // Metrics of the positions that are not masked. Present if the request has
   // closing values and the pair turns out to be masked scores.
   std::optional<compute::OpenPairs> open;
+  // How the rows were matched, if they may be in any order. Without `partners`.
+  std::optional<RowMatch> rows;
 };
 
 }  // namespace msitd::compare

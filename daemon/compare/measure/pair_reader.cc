@@ -2,10 +2,18 @@
 #include "daemon/compare/measure/pair_reader.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "daemon/compare/measure/row_matcher.h"
 #include "protos/base/dtype.h"
+#include "protos/os/aligned_buffer.h"
+#include "protos/status/mutex.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -69,7 +77,143 @@ absl::StatusOr<std::span<const std::byte>> ReadAhead(
   return *bytes;
 }
 
+// Pairs of fewer bytes are compared in any order by several threads at a time.
+constexpr uint64_t kLargePairBytes = uint64_t{64} << 20;
+
+// Admits one thread of the process at a time to compare a large pair in any
+// order, so that the memory for such pairs is that of one of them.
+class LargePairTurn {
+ public:
+  LargePairTurn() = default;
+  LargePairTurn(const LargePairTurn&) = delete;
+  LargePairTurn& operator=(const LargePairTurn&) = delete;
+  ~LargePairTurn() {
+    if (!is_held_) return;
+    const MutexLock lock(mu_);
+    is_busy_ = false;
+    changed_.NotifyOne();
+  }
+
+  // Errors: CANCELLED if the observer ends the comparison.
+  absl::Status Await(WorkObserver& observer) {
+    while (true) {
+      MSITD_RETURN_IF_ERROR(observer.Check());
+      const MutexLock lock(mu_);
+      if (!is_busy_) {
+        is_busy_ = is_held_ = true;
+        return absl::OkStatus();
+      }
+      changed_.WaitUntil(mu_,
+                         std::chrono::steady_clock::now() + kQuestionInterval);
+    }
+  }
+
+ private:
+  static inline Mutex mu_;
+  static inline CondVar changed_;
+  static inline bool is_busy_ ABSL_GUARDED_BY(mu_) = false;
+  bool is_held_ = false;
+};
+
+// Copies `count` elements of the target, from number `first` of the order that
+// `match` gives it.
+void CopyMatched(std::span<const std::byte> target, size_t width,
+                 const RowSlices& rows, const RowMatch& match, uint64_t first,
+                 uint64_t count, std::byte* out) {
+  while (count > 0) {
+    const uint64_t within = first % rows.inner;
+    const uint64_t run = first / rows.inner;
+    const uint64_t block = run / rows.count;
+    const uint64_t row = match.partners[run % rows.count];
+    const uint64_t step = std::min(count, rows.inner - within);
+    const uint64_t from = (block * rows.count + row) * rows.inner + within;
+    std::memcpy(out, target.data() + from * width, step * width);
+    out += step * width;
+    first += step;
+    count -= step;
+  }
+}
+
 }  // namespace
+
+struct PairReader::WholeTensor {
+  DType dtype = DType::kUnspecified;
+  uint64_t element_count = 0;
+  AlignedBuffer buffer;
+  Summary summary;
+
+  std::span<const std::byte> bytes() const {
+    return buffer.span().first(element_count * ElementBytes(dtype));
+  }
+};
+
+absl::StatusOr<PairReader::WholeTensor> PairReader::ReadWhole(
+    const TensorSource& source, StreamBuffers& buffers,
+    WorkObserver& observer) {
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<TensorStream> stream,
+                         TensorStream::Open(source, observer, buffers));
+  WholeTensor out;
+  out.dtype = stream->dtype();
+  out.element_count = stream->element_count();
+  const size_t width = ElementBytes(out.dtype);
+  out.buffer = AlignedBuffer(out.element_count * width);
+  for (uint64_t done = 0; done < out.element_count;) {
+    MSITD_RETURN_IF_ERROR(observer.Check());
+    MSITD_RETURN_IF_ERROR(stream->Fill());
+    const auto piece = stream->Take(stream->rest_count());
+    std::memcpy(out.buffer.data() + done * width, piece.data(), piece.size());
+    done += piece.size() / width;
+  }
+  out.summary = stream->summary();
+  return out;
+}
+
+absl::StatusOr<PairMeasurement> PairReader::MeasureInAnyOrder(
+    const TensorSource& target, const TensorSource& golden,
+    const compute::ElementRequest& request, const AnyOrder& any_order,
+    WorkObserver& observer) {
+  const RowSlices& rows = any_order.rows;
+  LargePairTurn turn;
+  if (rows.count * rows.width() * 2 > kLargePairBytes / sizeof(double)) {
+    MSITD_RETURN_IF_ERROR(turn.Await(observer));
+  }
+  auto targets = ReadWhole(target, target_buffers_, observer);
+  target_buffers_.ReleasePiece();
+  MSITD_RETURN_IF_ERROR(targets.status());
+  auto goldens = ReadWhole(golden, golden_buffers_, observer);
+  golden_buffers_.ReleasePiece();
+  MSITD_RETURN_IF_ERROR(goldens.status());
+  const uint64_t count = goldens->element_count;
+  if (targets->element_count != count || rows.count * rows.width() != count) {
+    return NotEquallyMany(targets->element_count, targets->dtype, count,
+                          goldens->dtype);
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      RowMatch match,
+      MatchRows({goldens->bytes(), goldens->dtype},
+                {targets->bytes(), targets->dtype}, rows, any_order.tolerance,
+                [&observer] { return observer.Check(); }));
+  PairPasses passes(targets->dtype, goldens->dtype, request);
+  constexpr uint64_t kStep = 16 * compute::PairAccumulator::kPairBlockElements;
+  const size_t width = ElementBytes(targets->dtype);
+  const size_t golden_width = ElementBytes(goldens->dtype);
+  std::vector<std::byte> piece(kStep * width);
+  for (uint64_t done = 0; done < count;) {
+    MSITD_RETURN_IF_ERROR(observer.Check());
+    const uint64_t step = std::min(kStep, count - done);
+    CopyMatched(targets->bytes(), width, rows, match, done, step, piece.data());
+    passes.Update(
+        std::span(piece).first(step * width),
+        goldens->bytes().subspan(done * golden_width, step * golden_width));
+    done += step;
+  }
+  PairMeasurement out = passes.Finish();
+  if (target.has_summary()) out.target_summary = targets->summary;
+  if (golden.has_summary()) out.golden_summary = goldens->summary;
+  match.partners = {};
+  out.rows = std::move(match);
+  return out;
+}
 
 absl::StatusOr<PairMeasurement> PairReader::Measure(
     const TensorSource& target, const TensorSource& golden,

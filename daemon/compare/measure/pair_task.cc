@@ -12,6 +12,15 @@ absl::StatusOr<PairMeasurement> MeasurePair(
     storage::RunReader& golden, PairReader& reader, WorkObserver& observer) {
   const LogicalTensor& targets = *task.pair->target;
   const LogicalTensor& goldens = *task.pair->golden;
+  const auto measure = [&](const TensorSource& from_target,
+                           const TensorSource& from_golden) {
+    return task.any_order.has_value()
+               ? reader.MeasureInAnyOrder(from_target, from_golden,
+                                          task.request, *task.any_order,
+                                          observer)
+               : reader.Measure(from_target, from_golden, task.request,
+                                observer);
+  };
   if (task.is_sampled || !ahead.has_parts()) {
     MSITD_ASSIGN_OR_RETURN(TensorSource from_target,
                            StoredSource(targets, "target", target, observer));
@@ -20,18 +29,18 @@ absl::StatusOr<PairMeasurement> MeasurePair(
     from_target.is_sampled = from_golden.is_sampled = task.is_sampled;
     from_target.ahead = ahead.target;
     from_golden.ahead = ahead.golden;
-    return reader.Measure(from_target, from_golden, task.request, observer);
+    return measure(from_target, from_golden);
   }
   const auto is_recorded = [](const LogicalTensor& tensor) {
     return tensor.assembly == nullptr && !IsRearranged(tensor);
   };
-  if (is_recorded(targets) && is_recorded(goldens)) {
+  if (is_recorded(targets) && is_recorded(goldens) &&
+      !task.any_order.has_value()) {
     return PairReader::MeasureAhead(targets, goldens, ahead, task.request,
                                     observer);
   }
-  return reader.Measure(SourceAhead(targets, "target", target, ahead.target),
-                        SourceAhead(goldens, "golden", golden, ahead.golden),
-                        task.request, observer);
+  return measure(SourceAhead(targets, "target", target, ahead.target),
+                 SourceAhead(goldens, "golden", golden, ahead.golden));
 }
 
 }  // namespace msitd::compare

@@ -101,7 +101,8 @@ void PlanLeaves(PlanMaker make, TensorView& view) {
     return;
   }
   view.plan = *std::move(plan);
-  if (is_statistics && !view.plan.keeps_all()) {
+  if (is_statistics &&
+      (!view.plan.keeps_all() || view.plan.any_order.has_value())) {
     view.problem = "statistics do not have the elements that the view needs";
   }
 }

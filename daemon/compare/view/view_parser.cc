@@ -34,6 +34,7 @@ constexpr StepName kStepNames[] = {
     {"concat", Kind::kConcat},
     {"sum", Kind::kSum},
     {"dequantize", Kind::kDequantize},
+    {"any_order", Kind::kAnyOrder},
 };
 
 bool IsNameByte(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
@@ -59,6 +60,9 @@ class Parser {
       out.push_back(std::move(step));
       if (at_ == text_.size()) return out;
       if (!Consume('.')) return Fail("needs `.` or the end after a step");
+      if (out.back().kind == Kind::kAnyOrder) {
+        return Fail("any_order must be the last step");
+      }
     }
   }
 
@@ -230,7 +234,9 @@ class Parser {
         break;
     }
     MSITD_ASSIGN_OR_RETURN(step.dim, Number());
-    if (step.kind == Kind::kRopePairs) return absl::OkStatus();
+    if (step.kind == Kind::kRopePairs || step.kind == Kind::kAnyOrder) {
+      return absl::OkStatus();
+    }
     MSITD_RETURN_IF_ERROR(Expect(','));
     if (step.kind == Kind::kConcat) return Leaves(step);
     if (step.kind == Kind::kSplit) return Split(step);
@@ -250,7 +256,7 @@ class Parser {
       at_ = begin;
       return Fail(
           "needs permute, transpose, reshape, flatten, slice, split, rows, "
-          "heads, rope_pairs, concat, sum or dequantize");
+          "heads, rope_pairs, concat, sum, dequantize or any_order");
     }
     ViewStep out;
     out.kind = found->kind;

@@ -124,6 +124,10 @@ class Planner {
         return Sum(step);
       case Kind::kDequantize:
         return Dequantize(step);
+      case Kind::kAnyOrder: {
+        MSITD_ASSIGN_OR_RETURN(plan_.any_order, DimOf(step.dim));
+        return absl::OkStatus();
+      }
     }
     MSITD_CHECK(false);
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +39,9 @@ struct ViewPlan {
   // Type of the elements: that of the tensors or, if they are computed, float64
   // or float32.
   DType dtype = DType::kUnspecified;
+  // The dimension whose positions may be in any order; see any_order.h. The
+  // terms have the elements in the order of the tensors.
+  std::optional<size_t> any_order = {};
 
   bool is_computed() const { return kind != Kind::kGather; }
   // True if the view changes nothing but the shape of the first tensor.

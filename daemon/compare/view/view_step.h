@@ -63,6 +63,7 @@ struct ViewStep {
     // `leaves`: the scale and possibly the zero point. `numbers`: the lengths
     // of the blocks, or none to derive them from the scale.
     kDequantize,
+    kAnyOrder,  // `dim`. Always the last step.
   };
 
   Kind kind = Kind::kReshape;

@@ -162,7 +162,7 @@ TEST_F(WorstPlacesTest, AMetricThatNoPredicateNamesIsNot) {
 
 TEST_F(ComparisonEngineTest, ShapesThatDifferFailWithoutBeingRead) {
   RecordedTensor golden = Floats("op", {1, 2, 3, 4, 5, 6});
-  RecordedTensor target = golden;
+  RecordedTensor target = Floats("op", {1, 2, 3, 4, 5, 7});
   target.shape = {2, 3};
   golden.shape = {3, 2};
   const v1::ComparisonRow row = RowOf(target, golden);

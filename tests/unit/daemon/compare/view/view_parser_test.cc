@@ -99,10 +99,26 @@ TEST(ViewParserTest, ErrorsHaveAPosition) {
   EXPECT_THAT(error("transpose(0)"), HasSubstr("two dimensions"));
   EXPECT_THAT(error("reshape(99999999999999999999)"), HasSubstr("at 9"));
   EXPECT_THAT(error("reshape(9999999999999999)"), HasSubstr("too large"));
-  for (const char* text :
-       {"", ".", "flatten.", "slice(0,1)", "slice(0)", "rows()", "permute",
-        "permute()", "dequantize()", "dequantize(s,z,q)", "dequantize(s,1:)",
-        "permute(,)", "rope_pairs", "FLATTEN", "flatten()()"}) {
+  for (const char* text : {"",
+                           ".",
+                           "flatten.",
+                           "slice(0,1)",
+                           "slice(0)",
+                           "rows()",
+                           "permute",
+                           "permute()",
+                           "dequantize()",
+                           "dequantize(s,z,q)",
+                           "dequantize(s,1:)",
+                           "permute(,)",
+                           "rope_pairs",
+                           "FLATTEN",
+                           "flatten()()",
+                           "any_order",
+                           "any_order()",
+                           "any_order(0,1)",
+                           "any_order(0).flatten",
+                           "any_order(0).any_order(0)"}) {
     error(text);
   }
 }

@@ -152,12 +152,21 @@ TEST(ViewPlanTest, ViewsThatDoNotFitHaveAReason) {
   EXPECT_THAT(Problem("heads(2)", {4}), HasSubstr("two dimensions"));
   EXPECT_THAT(Problem("heads(2)", {2, 3}), HasSubstr("not a multiple"));
   EXPECT_THAT(Problem("rope_pairs(1)", {2, 3}), HasSubstr("odd"));
+  EXPECT_THAT(Problem("any_order(2)", {2, 3}), HasSubstr("no dimension 2"));
+  EXPECT_THAT(Problem("any_order(0)", {}), HasSubstr("no dimension 0"));
   EXPECT_THAT(Problem("flatten(1,0)", {2, 3}), HasSubstr("after its last"));
   EXPECT_THAT(Problem("transpose(0,1).slice(0,0:4)", {2, 3}),
               HasSubstr("slice(0,0:4) does not fit [3,2]"));
   std::string deep = "heads(1)";
   for (int i = 1; i < 32; ++i) deep += ".heads(1)";
   EXPECT_THAT(Problem(deep, {2, 3}), HasSubstr("more than 32 dimensions"));
+}
+
+TEST(ViewPlanTest, AnyOrderKeepsTheElementsInTheirPlaces) {
+  const ViewPlan plan = PlanOf("reshape(2,3,2).any_order(-2)", {6, 2});
+  EXPECT_EQ(plan.any_order, 1u);
+  EXPECT_TRUE(plan.is_identity());
+  EXPECT_THAT(plan.shape, ElementsAre(2, 3, 2));
 }
 
 TEST(ViewPlanTest, EmptyTensorsHaveViews) {
