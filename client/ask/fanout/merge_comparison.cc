@@ -492,6 +492,9 @@ void MergeComparisons(const std::vector<NodeAnswer>& parts,
     MergeIds(from, out);
     AddTexts(from.layout_hints(), *out.mutable_layout_hints());
     AddTexts(from.pairing_hints(), *out.mutable_pairing_hints());
+    if (out.view_hints().empty()) {
+      *out.mutable_view_hints() = from.view_hints();
+    }
     AddTexts(from.custom_metrics(), *out.mutable_custom_metrics());
     AddSilentRanks(from, out);
     KeepIdleRules(from, out);

@@ -184,6 +184,21 @@ std::string CountsText(const v1::Comparison& comparison) {
   return out;
 }
 
+// Returns a remark for runs that are equal only if rows may be in any order;
+// empty if no view permits that.
+std::string AnyOrderText(const v1::Comparison& comparison) {
+  const v1::Matching& matching = comparison.matching();
+  for (const auto* const views :
+       {&matching.golden_views(), &matching.target_views()}) {
+    for (const v1::View& view : *views) {
+      if (view.view().find("any_order(") != std::string::npos) {
+        return ", in any order of rows where views permit it";
+      }
+    }
+  }
+  return "";
+}
+
 std::string PassText(const Sides& sides, const v1::Comparison& comparison) {
   const int64_t others = RowCountOf(comparison) - comparison.pass_count();
   // Missing data may differ, even if the user allows that it is missing.
@@ -192,8 +207,9 @@ std::string PassText(const Sides& sides, const v1::Comparison& comparison) {
                         comparison.sampled_count() == 0 &&
                         comparison.statistics_count() == 0;
   if (is_equal) {
-    return fmt::format("{} equals {}: the same values in {}", sides.target,
-                       sides.golden, Tensors(comparison.pass_count()));
+    return fmt::format("{} equals {}: the same values in {}{}", sides.target,
+                       sides.golden, Tensors(comparison.pass_count()),
+                       AnyOrderText(comparison));
   }
   std::string out =
       fmt::format("{} agrees with {}: {} within tolerance", sides.target,

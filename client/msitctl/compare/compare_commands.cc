@@ -212,7 +212,7 @@ constexpr const char* kInHeader[] = {
     "input_difference", "first_divergence",      "first_origin",
     "first_inequality", "first_unmatched",       "first_non_finite",
     "first_skipped",    "both_non_finite_count", "first_both_non_finite",
-    "layout_hints",     "pairing_hints"};
+    "layout_hints",     "pairing_hints",         "view_hints"};
 
 ask::Outcome PrintOneComparison(Invocation& invocation,
                                 const v1::Comparison& comparison,

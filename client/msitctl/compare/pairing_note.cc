@@ -25,9 +25,23 @@ const char* Introduction(const std::string& first_flag) {
   return "most tensors without a counterpart would be paired by";
 }
 
+void TellViewHints(const v1::Comparison& comparison) {
+  for (const v1::ViewHint& hint : comparison.view_hints()) {
+    fmt::print(stderr, "msitctl: note: {}; to compare it like that, add\n",
+               ask::Printable(hint.finding()));
+    for (const std::string& flag : hint.flags()) {
+      fmt::print(stderr, "  {}\n", ask::Printable(flag));
+    }
+    if (!hint.unchecked().empty()) {
+      fmt::print(stderr, "  {}\n", ask::Printable(hint.unchecked()));
+    }
+  }
+}
+
 }  // namespace
 
 void TellPairingHints(const v1::Comparison& comparison) {
+  TellViewHints(comparison);
   if (comparison.pairing_hints().empty()) return;
   const std::string& first = comparison.pairing_hints(0);
   fmt::print(stderr, "msitctl: note: {}\n", Introduction(first));

@@ -6,7 +6,8 @@
 namespace msitd::msitctl {
 
 // Prints on stderr the flags that would pair tensors without a counterpart, or
-// allow them, and what such a flag would stop checking.
+// allow them, or compare tensors in another arrangement, and what such a flag
+// would stop checking.
 void TellPairingHints(const v1::Comparison& comparison);
 
 }  // namespace msitd::msitctl

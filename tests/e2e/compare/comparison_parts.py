@@ -18,7 +18,7 @@ from daemon import BIN_DIR, Daemon
 
 OF_ONE_DAEMON = (
     *("name", "create_time", "end_time", "owner", "stored_size_bytes"),
-    "pairing_hints",
+    *("pairing_hints", "view_hints"),
 )
 
 

@@ -148,6 +148,12 @@ std::vector<PageFact> SetupFacts(const v1::Comparison& comparison,
   for (const std::string& flag : comparison.pairing_hints()) {
     facts.push_back({"would pair more", Printable(flag)});
   }
+  for (const v1::ViewHint& hint : comparison.view_hints()) {
+    facts.push_back({"rearranged", Printable(hint.finding())});
+    for (const std::string& flag : hint.flags()) {
+      facts.push_back({"would compare it", Printable(flag)});
+    }
+  }
   for (const std::string& metric : comparison.custom_metrics()) {
     facts.push_back({"custom metric", Printable(metric)});
   }

@@ -87,6 +87,7 @@ class Merge:
         self._idle: list[str] = list(frame.idle_rules)
         # Those of the first part that has any.
         self._pairing_hints: tuple[int, list[str]] | None = None
+        self._view_hints: tuple[int, list[Any]] | None = None
         # The first failing rows, as a heap with the last of them on top.
         self._failing: list[tuple[_Backwards, bytes]] = []
         self._failures: list[tuple[CompareOrder, Failure]] = []
@@ -123,6 +124,9 @@ class Merge:
         found = (part.order.number, list(header.pairing_hints))
         if found[1]:
             self._pairing_hints = min(found, self._pairing_hints or found)
+        views = (part.order.number, list(header.view_hints))
+        if views[1] and views[0] < (self._view_hints or (views[0] + 1,))[0]:
+            self._view_hints = views
         idle = set(header.idle_rules)
         self._idle = [rule for rule in self._idle if rule in idle]
         for row, data in part.failing:
@@ -215,6 +219,8 @@ class Merge:
         out.idle_rules[:] = self._idle
         if self._pairing_hints is not None:
             out.pairing_hints[:] = self._pairing_hints[1]
+        if self._view_hints is not None:
+            out.view_hints.extend(self._view_hints[1])
         self._write_order(numbers)
         out.may_diverge_before = self._may_diverge_before()
         self._write_state()

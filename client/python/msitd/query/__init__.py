@@ -46,6 +46,7 @@ from msitd.query.comparison_types import (
     TensorMapping,
     Verdict,
     View,
+    ViewHint,
 )
 from msitd.query.comparisons import Comparisons, RowListing
 from msitd.query.connection import Caller, Settings, seconds_of
@@ -190,6 +191,7 @@ __all__ = [
     "Verification",
     "VerificationFinding",
     "View",
+    "ViewHint",
     "connect",
     "connect_fleet",
     "select",

@@ -331,6 +331,19 @@ class InputDifference:
     """How the runs chose different tokens, if their logits are recorded."""
 
 
+@mirrors("ViewHint")
+@dataclass(frozen=True)
+class ViewHint:
+    """Failing rows that hold the elements of the other run in another arrangement."""
+
+    flags: tuple[str, ...]
+    """Flags of msitctl that compare the tensors in the arrangement that was found."""
+    finding: str
+    unchecked: str
+    """The checks that the flags would omit; may be empty."""
+    row_count: int
+
+
 @mirrors("Maker")
 @dataclass(frozen=True)
 class Maker:
@@ -455,6 +468,8 @@ class Comparison:
     """Rules of the policy that matched no op."""
     pairing_hints: tuple[str, ...] = ()
     """Flags of msitctl that would pair tensors without a counterpart."""
+    view_hints: tuple[ViewHint, ...] = ()
+    """Views for failing rows that are rearrangements of the golden tensor."""
     statistics_count: int = 0
     """Rows whose statistics were compared because one side has nothing else."""
     golden_left_out_count: int = 0

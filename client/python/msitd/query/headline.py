@@ -211,6 +211,14 @@ def _counts_text(comparison: Comparison) -> str:
     return f"{out}, {unmatched} without a counterpart" if unmatched > 0 else out
 
 
+def _any_order_text(comparison: Comparison) -> str:
+    """Returns a remark for runs that are equal only if rows may be in any order."""
+    matching = comparison.matching
+    views = (*matching.golden_views, *matching.target_views) if matching else ()
+    is_permitted = any("any_order(" in view.view for view in views)
+    return ", in any order of rows where views permit it" if is_permitted else ""
+
+
 def _pass_text(sides: _Sides, comparison: Comparison) -> str:
     golden, target = sides
     others = row_count(comparison) - comparison.pass_count
@@ -224,6 +232,7 @@ def _pass_text(sides: _Sides, comparison: Comparison) -> str:
         and comparison.statistics_count == 0
     )
     if is_equal:
-        return f"{target} equals {golden}: the same values in {tensors}"
+        order = _any_order_text(comparison)
+        return f"{target} equals {golden}: the same values in {tensors}{order}"
     out = f"{target} agrees with {golden}: {tensors} within tolerance"
     return f"{out}, {others} not compared" if others > 0 else out

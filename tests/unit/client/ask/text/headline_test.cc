@@ -120,6 +120,11 @@ TEST(HeadlineTest, OnlyEqualRunsAreCalledEqual) {
   v1::Comparison comparison = Finished(3, 0);
   EXPECT_EQ(TextOf(comparison),
             "bad equals good: the same values in 3 tensors.");
+  v1::Comparison in_any_order = comparison;
+  in_any_order.mutable_matching()->add_target_views()->set_view("any_order(0)");
+  EXPECT_EQ(TextOf(in_any_order),
+            "bad equals good: the same values in 3 tensors, in any order of "
+            "rows where views permit it.");
   comparison.set_sampled_count(1);
   EXPECT_EQ(TextOf(comparison),
             "bad agrees with good: 3 tensors within tolerance.");
