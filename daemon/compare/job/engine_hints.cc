@@ -23,7 +23,9 @@ absl::Status ComparisonEngine::AddToHints(const TensorPair& pair,
     }
     return absl::OkStatus();
   }
-  if (row_.verdict() != v1::FAIL || plan_.reading != Reading::kBytes) {
+  // The rows of a request are views, which cannot have others.
+  if (row_.verdict() != v1::FAIL || plan_.reading != Reading::kBytes ||
+      plan_.matching.by_request()) {
     return absl::OkStatus();
   }
   const double tolerance = DefaultNl2Bound(pair, plan.basis.basis);
