@@ -164,12 +164,7 @@ absl::Status ComparisonEngine::Run() {
   if (status.ok() && !waits_) {
     const std::vector<std::string> rules = idle_rules_.Texts();
     header.mutable_idle_rules()->Assign(rules.begin(), rules.end());
-    std::vector<std::string> flags = pairing_hints_.Flags();
-    if (flags.empty() && WouldCompareByRequest()) {
-      flags.emplace_back("--by request");
-    }
-    header.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
-    view_hints_.Show(header);
+    ShowHints(header);
   }
   return status;
 }
@@ -498,9 +493,6 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
       early->emplace(std::move(name), EarlyRow{row_.verdict(), row_count_});
     }
     token_choices_.Note(pair, row_);
-    if (plan.way == PairPlan::Way::kShapes && !shape_difference_.has_value()) {
-      shape_difference_ = {pair.golden->key, pair.target->key};
-    }
     MSITD_RETURN_IF_ERROR(
         EmitPair(group, i, plan.verification, judgment, has_equal_values));
   }

@@ -280,6 +280,8 @@ class ComparisonEngine {
                        v1::ComparisonRow& row);
   // Adds to the reason of the unmatched `row_` why a side may be missing.
   absl::Status ExplainUnmatched(const TensorPair& pair, int32_t rank);
+  // Shows how else the runs could be compared.
+  void ShowHints(v1::Comparison& header);
   // Returns whether tensors have different shapes and both runs state which
   // rows belong to which request.
   bool WouldCompareByRequest();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/measure/rearrangement.h"
@@ -10,8 +12,20 @@
 // Suggests how else to compare rows that fail.
 namespace msitd::compare {
 
+void ComparisonEngine::ShowHints(v1::Comparison& header) {
+  std::vector<std::string> flags = pairing_hints_.Flags();
+  if (flags.empty() && WouldCompareByRequest()) {
+    flags.emplace_back("--by request");
+  }
+  header.mutable_pairing_hints()->Assign(flags.begin(), flags.end());
+  view_hints_.Show(header);
+}
+
 absl::Status ComparisonEngine::AddToHints(const TensorPair& pair,
                                           const PairPlan& plan) {
+  if (plan.way == PairPlan::Way::kShapes && !shape_difference_.has_value()) {
+    shape_difference_ = {pair.golden->key, pair.target->key};
+  }
   const bool is_alone = pair.golden == nullptr || pair.target == nullptr;
   if (is_alone) {
     // The user has already changed names.

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "daemon/compare/judge/equal_masks.h"
@@ -552,25 +551,6 @@ void AddViews(const TensorPair& pair, v1::ComparisonRow& row) {
   }
   row.set_reason(std::move(reason));
 }
-
-namespace {
-
-// Returns the assembly of a tensor whose copies differ; null if there is none.
-// A request may have rows of tensors of several tokens.
-const Assembly* DifferingCopies(const LogicalTensor& tensor) {
-  std::span<const LogicalTensor> parts = {&tensor, 1};
-  if (tensor.view != nullptr && tensor.view->is_of_request) {
-    parts = tensor.view->leaves;
-  }
-  for (const LogicalTensor& part : parts) {
-    if (part.assembly != nullptr && !part.assembly->difference.empty()) {
-      return part.assembly.get();
-    }
-  }
-  return nullptr;
-}
-
-}  // namespace
 
 void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row) {
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {

@@ -119,8 +119,8 @@ void RequestBookWriter::EndToken() {
                    static_cast<int64_t>(entries_.size())};
     const int64_t width = std::max<int64_t>(piece.batch.column_count, 1);
     piece.columns = entry.rows.columns.value_or(RowRange{0, width});
-    // A rank that knows the lengths of a batch but not those of its padding or
-    // its positions leaves these out on purpose.
+    // A rank records the lengths of a batch without a position only if it could
+    // not determine the position, and the same applies to padding.
     const bool lacks_lengths =
         !entry.rows.row_count.has_value() &&
         row_count.value_or(0) + column_count.value_or(0) > 0;

@@ -113,7 +113,7 @@ RowRange PositionsIn(const RowPlace& place, const RequestPiece& piece) {
   }
   if (!place.is_last) return piece.positions;
   // The last column is padding for some requests. A result for each row, as of
-  // a classifier, belongs to the request whatever its padding.
+  // a classifier, does not depend on where its padding is.
   const bool has_last_column = !place.columns.has_value() ||
                                piece.batch.column_count == 0 ||
                                piece.columns.end == piece.batch.column_count;

@@ -207,6 +207,19 @@ std::span<const LogicalTensor> LeavesOf(const LogicalTensor& tensor) {
   return {&tensor, 1};
 }
 
+const Assembly* DifferingCopies(const LogicalTensor& tensor) {
+  std::span<const LogicalTensor> parts = {&tensor, 1};
+  if (tensor.view != nullptr && tensor.view->is_of_request) {
+    parts = tensor.view->leaves;
+  }
+  for (const LogicalTensor& part : parts) {
+    if (part.assembly != nullptr && !part.assembly->difference.empty()) {
+      return part.assembly.get();
+    }
+  }
+  return nullptr;
+}
+
 const TensorKey& RecordedKey(const LogicalTensor& tensor) {
   return tensor.view == nullptr ? tensor.key : tensor.view->leaves.front().key;
 }

@@ -87,6 +87,10 @@ bool IsRearranged(const LogicalTensor& tensor);
 // rearranges, otherwise the tensor itself.
 std::span<const LogicalTensor> LeavesOf(const LogicalTensor& tensor);
 
+// Returns the assembly of the tensor whose copies differ, or the first one of
+// those that the rows of a request are from. Returns null if all copies agree.
+const Assembly* DifferingCopies(const LogicalTensor& tensor);
+
 // Returns the key of the recorded tensor.
 const TensorKey& RecordedKey(const LogicalTensor& tensor);
 

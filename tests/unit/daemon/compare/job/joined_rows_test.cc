@@ -266,7 +266,7 @@ TEST_P(RequestRowsTest, MasksDoNotHideWhatAnOpReceived) {
   EXPECT_EQ(comparison_.skipped_count(), 2);
 }
 
-// The result of a classifier belongs to a request whatever its padding.
+// The result of a classifier does not depend on where the padding is.
 TEST_P(RequestRowsTest, ResultsForEachRowAreCompared) {
   for (RunRecorder* const run : {&golden_, &target_}) {
     Tell(*run, 0, "short", "0:1,0:2@0/2,4");
