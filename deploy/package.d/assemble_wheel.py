@@ -1,15 +1,15 @@
 """Packs a wheel with programs, libraries and extension modules.
 
-usage: assemble_wheel.py PYTHON_WHEEL LINKED OUT
+usage: assemble_wheel.py ARCH PYTHON_WHEEL LINKED OUT
 
-PYTHON_WHEEL contains the files of the package and its metadata, LINKED what was linked.
+PYTHON_WHEEL contains the files of the package and its metadata, LINKED what was linked
+for the architecture ARCH.
 """
 
 import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 PROGRAMS = ("msitd", "msitctl", "msitd-inspect")
@@ -53,7 +53,8 @@ def add_files(package: Path, linked: Path) -> set[int]:
 
 def main() -> None:
     """Packs the wheel."""
-    plain, linked, out = (Path(argument) for argument in sys.argv[1:])
+    arch = sys.argv[1]
+    plain, linked, out = (Path(argument) for argument in sys.argv[2:])
     wheel = [sys.executable, "-m", "wheel"]
     unpacked = out / "unpacked"
     subprocess.run([*wheel, "unpack", "--dest", unpacked, plain], check=True)
@@ -67,10 +68,9 @@ def main() -> None:
         shutil.copy(Path(__file__).with_name("program.py"), scripts / name)
         (scripts / name).chmod(0o755)
 
-    machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     text = (metadata / "WHEEL").read_text()
     text = text.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
-    tags = "\n".join(f"Tag: {tag}-{machine}" for tag in wheel_tags(minors))
+    tags = "\n".join(f"Tag: {tag}-linux_{arch}" for tag in wheel_tags(minors))
     text = re.sub("^Tag: .*$", tags, text, flags=re.MULTILINE)
     (metadata / "WHEEL").write_text(text)
     subprocess.run([*wheel, "pack", "--dest-dir", out, root], check=True)

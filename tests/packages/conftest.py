@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,30 @@ def debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def next_debs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same packages with a higher version."""
     return package(tmp_path_factory.mktemp("next"), "--version", "0.2.0~next")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MSITD_WHEEL, or the wheel for all versions of Python that were found here."""
+    given = os.environ.get("MSITD_WHEEL")
+    if given:
+        return Path(given)
+    out = tmp_path_factory.mktemp("wheels")
+    command = [ROOT / "deploy/package", "--only", "wheels", "--out", out]
+    newer = os.environ.get("MSITD_PYTHON_312")
+    if newer:
+        command += ["--python", "/usr/bin/python3", "--python", newer]
+    subprocess.run(command, check=True, timeout=3000, stdout=subprocess.DEVNULL)
+    (path,) = out.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the wheel."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder
 
 
 @pytest.fixture

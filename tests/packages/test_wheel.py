@@ -1,28 +1,19 @@
 """The wheel that contains everything, on systems without any of it."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import CACHE, ROOT
+from conftest import CACHE
 from debian_root import DebianRoot
+from wheel_files import PROGRAMS, elf_files, printed_by
 
-SIZE_MAX = 40 << 20
-OLDEST_GLIBC = (2, 28)
-PROGRAMS = ("msitd", "msitctl", "msitd-inspect")
-# Parts of every Linux system with glibc.
-SYSTEM_LIBRARIES = re.compile(r"(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux)\b")
-# Symbols that a library of the wheel adds to a process.
-EXPORTS = re.compile(r"PyInit_|msit_|acl|_ZZNSt8__detail")
 # Debian 11 has glibc 2.31 and a Python that is too old for the package.
 OLD = "bullseye"
 COMPARED = """
@@ -32,27 +23,6 @@ for run, last in (("golden", 3.0), ("target", 4.0)):
     with msitd.Client(run=run, rank=0, world_size=1, endpoint=sys.argv[1]) as client:
         client.record(array.array("f", [1.0, 2.0, last]), op="op")
 """
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel for all versions of Python that were found here."""
-    out = tmp_path_factory.mktemp("wheels")
-    command = [ROOT / "deploy/package", "--only", "wheels", "--out", out]
-    newer = os.environ.get("MSITD_PYTHON_312")
-    if newer:
-        command += ["--python", "/usr/bin/python3", "--python", newer]
-    subprocess.run(command, check=True, timeout=3000, stdout=subprocess.DEVNULL)
-    (path,) = out.glob("*.whl")
-    return path
-
-
-@pytest.fixture(scope="session")
-def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the wheel."""
-    folder = tmp_path_factory.mktemp("unpacked")
-    zipfile.ZipFile(wheel).extractall(folder)
-    return folder
 
 
 @contextmanager
@@ -89,57 +59,6 @@ def check_comparisons(root: DebianRoot, msitctl: str) -> None:
     compare = (msitctl, "--endpoint", "/run/w", "compare", "run", "golden")
     assert "verdict           FAIL" in root.run(*compare, "target", expect=1)
     assert "PASS" in root.run(*compare, "golden")
-
-
-def elf_files(folder: Path) -> list[Path]:
-    """Returns all programs and libraries in a folder."""
-    return [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"
-    ]
-
-
-def printed_by(*command: str | Path) -> str:
-    """Returns the output of a program that must succeed."""
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-def test_wheel_is_small_and_says_for_whom_it_is(wheel: Path) -> None:
-    assert wheel.stat().st_size <= SIZE_MAX
-    tag = "_".join(map(str, OLDEST_GLIBC))
-    assert re.fullmatch(
-        rf"msitd-[0-9.]+-cp31[01]-abi3-manylinux_{tag}_{os.uname().machine}.whl",
-        wheel.name,
-    )
-
-
-def test_no_file_needs_a_newer_glibc_or_another_library(unpacked: Path) -> None:
-    files = elf_files(unpacked)
-    assert {path.name for path in files} >= {*PROGRAMS, "libmsit.so.1", "_msit.abi3.so"}
-    for path in files:
-        needed = re.findall(r"NEEDED\s+(\S+)", printed_by("objdump", "-p", path))
-        others = [name for name in needed if not SYSTEM_LIBRARIES.match(name)]
-        assert others in ([], ["libmsit.so.1"]), path.name
-        symbols = printed_by("objdump", "-T", path)
-        versions = re.findall(r"\(?GLIBC_([\d.]+)\)?", symbols)
-        newest = max(tuple(map(int, version.split("."))) for version in versions)
-        assert newest <= OLDEST_GLIBC, path.name
-        assert "GLIBCXX" not in symbols, path.name
-
-
-def test_libraries_export_nothing_of_those_they_contain(unpacked: Path) -> None:
-    libraries = [path for path in elf_files(unpacked) if ".so" in path.name]
-    for path in libraries:
-        listed = printed_by("nm", "--dynamic", "--defined-only", path)
-        names = [line.split()[-1] for line in listed.splitlines()]
-        assert all(EXPORTS.match(name) or name == "MSIT_1" for name in names), path.name
-
-
-def test_stable_module_is_for_all_later_versions_of_python(unpacked: Path) -> None:
-    modules = sorted(path.name for path in (unpacked / "msitd").glob("_msit.*.so"))
-    assert "_msit.abi3.so" in modules
-    assert f"_msit.cpython-3{sys.version_info.minor}-" in "".join(modules)
 
 
 def test_programs_run_for_an_ordinary_user(wheel: Path) -> None:

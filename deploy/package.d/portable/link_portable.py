@@ -52,12 +52,12 @@ class Linker:
         self.static = static
         self.out = out
 
-    def _static(self, compiler: str, name: str) -> str:
+    def _static(self, compiler: list[str], name: str) -> str:
         """Returns the static form of a library."""
         file = f"lib{name}.a"
         if (self.static / file).exists():
             return str(self.static / file)
-        command = [compiler, f"-print-file-name={file}"]
+        command = [*compiler, f"-print-file-name={file}"]
         found = subprocess.run(command, check=True, capture_output=True, text=True)
         path = found.stdout.strip()
         if not Path(path).is_absolute():
@@ -93,7 +93,9 @@ class Linker:
 
     def _arguments(self, words: list[str]) -> tuple[list[str], list[str]]:
         """Returns the flags and the libraries of a link command."""
-        compiler, flags, libraries, names = words[0], [], [], []
+        # A cross compiler finds libraries in the root that it is given.
+        compiler = [words[0], *(word for word in words if word.startswith("--sysroot="))]
+        flags, libraries, names = [], [], []
         for word in words[1:]:
             shared = SHARED.fullmatch(word)
             if shared is not None:
