@@ -80,7 +80,7 @@ def running_daemon(*msitd: str | Path) -> Iterator[Path]:
 
 def record(root: Path, package: Path, sockets: Path, prefix: str) -> None:
     """Records two runs with the Python of a root."""
-    python = sorted((root / "usr/bin").glob("python3.[0-9]*[0-9]"))[0]
+    python = min((root / "usr/bin").glob("python3.[0-9]*[0-9]"))
     variables = (f"PYTHONHOME={root}/usr", f"PYTHONPATH={package}")
     printed_by(*emulated(root, *variables), python, "-c", RECORD, sockets, prefix)
 
@@ -98,9 +98,15 @@ def main() -> None:
     """Runs all checks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("--bin", type=Path, required=True, help="programs of this machine")
-    parser.add_argument("--oldest", type=Path, required=True, help="root with an old glibc")
-    parser.add_argument("--python", type=Path, action="append", help="root with a Python")
+    parser.add_argument(
+        "--bin", type=Path, required=True, help="programs of this machine"
+    )
+    parser.add_argument(
+        "--oldest", type=Path, required=True, help="root with an old glibc"
+    )
+    parser.add_argument(
+        "--python", type=Path, action="append", help="root with a Python"
+    )
     args = parser.parse_args()
     oldest, roots = args.oldest.resolve(), [root.resolve() for root in args.python]
     with tempfile.TemporaryDirectory(prefix="msitd-") as folder:

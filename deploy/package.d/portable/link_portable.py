@@ -94,7 +94,10 @@ class Linker:
     def _arguments(self, words: list[str]) -> tuple[list[str], list[str]]:
         """Returns the flags and the libraries of a link command."""
         # A cross compiler finds libraries in the root that it is given.
-        compiler = [words[0], *(word for word in words if word.startswith("--sysroot="))]
+        compiler = [
+            words[0],
+            *(word for word in words if word.startswith("--sysroot=")),
+        ]
         flags, libraries, names = [], [], []
         for word in words[1:]:
             shared = SHARED.fullmatch(word)
