@@ -136,7 +136,9 @@ class Linker:
         # exports nothing of those that it contains.
         own = ["-Wl,--exclude-libs,ALL", "-Wl,-rpath,$ORIGIN"]
         if is_program:
-            own = ["-Wl,--wrap=__libc_start_main"]
+            # The libgcc_s of this machine may need a newer glibc than the stubs have. A
+            # program uses that of the system on which it runs.
+            own = ["-Wl,--wrap=__libc_start_main", "-Wl,--allow-shlib-undefined"]
         command = [
             words[0],
             *flags,
