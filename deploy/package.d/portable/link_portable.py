@@ -36,6 +36,7 @@ RUNTIME = [
     "-Wl,--as-needed",
     *("-lm", "-lgcc_s", "-lgcc", "-lc", "-lgcc"),
 ]
+MODULE_EXPORTS = Path(__file__).resolve().with_name("module.map")
 # Functions that a process defines before it loads an extension module.
 EXPECTED = ("Py", "_Py", "msit_")
 
@@ -135,6 +136,8 @@ class Linker:
         # A process may contain the same libraries in other versions, so a shared library
         # exports nothing of those that it contains.
         own = ["-Wl,--exclude-libs,ALL", "-Wl,-rpath,$ORIGIN"]
+        if name.startswith("_"):
+            own.append(f"-Wl,--version-script={MODULE_EXPORTS}")
         if is_program:
             # The libgcc_s of this machine may need a newer glibc than the stubs have. A
             # program uses that of the system on which it runs.
