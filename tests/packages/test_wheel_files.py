@@ -1,4 +1,4 @@
-"""What the files of the wheel need and provide, for the architecture of the wheel."""
+"""Checks which libraries and symbols the files of the wheel need and provide."""
 
 import re
 import sys
