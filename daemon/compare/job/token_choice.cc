@@ -97,17 +97,26 @@ double DivergenceOf(const std::vector<double>& golden,
   return std::max(out, 0.0);
 }
 
-// Describes a choice of `own` by a run whose counterpart chose `other`.
-std::string ChoiceText(std::string_view side, const std::vector<double>& logits,
-                       size_t own, size_t other) {
-  const double top = *std::max_element(logits.begin(), logits.end());
-  if (logits[own] < top) {
-    return fmt::format("{} chose {}, which is not its largest logit", side,
-                       own);
+// A token that a run received, with the logits that may have chosen it.
+struct Choice {
+  std::string_view side;
+  const std::vector<double>& logits;
+  size_t own = 0;
+  size_t other = 0;  // The token of the other run.
+
+  bool is_largest() const {
+    return logits[own] >= *std::max_element(logits.begin(), logits.end());
   }
-  return fmt::format("{} chose {} over {} by {:.3g}", side, own, other,
-                     logits[own] - logits[other]);
-}
+
+  std::string Text() const {
+    if (!is_largest()) {
+      return fmt::format("{} chose {}, which is not its largest logit", side,
+                         own);
+    }
+    return fmt::format("{} chose {} over {} by {:.3g}", side, own, other,
+                       logits[own] - logits[other]);
+  }
+};
 
 }  // namespace
 
@@ -175,12 +184,17 @@ absl::StatusOr<std::string> TokenChoices::Explain(
       ReadRow(logits.target, *place, "target", runs.target, observer));
   const auto of_golden = static_cast<size_t>(*golden_id);
   const auto of_target = static_cast<size_t>(*target_id);
+  const Choice by_golden{"golden", golden, of_golden, of_target};
+  const Choice by_target{"target", target, of_target, of_golden};
+  // Such tokens were given to the model, as the next prompt or in training.
+  if (!by_golden.is_largest() && !by_target.is_largest()) return "";
+  const std::string_view verdict =
+      !logits.agree ? "differ already"
+      : by_golden.is_largest() && by_target.is_largest()
+          ? "agree within the tolerance: a near tie"
+          : "agree within the tolerance";
   return fmt::format("at token {}, {}, {}; their logits {} (KL {:.2g})",
-                     logits.token,
-                     ChoiceText("golden", golden, of_golden, of_target),
-                     ChoiceText("target", target, of_target, of_golden),
-                     logits.agree ? "agree within the tolerance: a near tie"
-                                  : "differ already",
+                     logits.token, by_golden.Text(), by_target.Text(), verdict,
                      DivergenceOf(golden, target));
 }
 

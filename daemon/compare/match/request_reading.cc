@@ -85,15 +85,21 @@ std::string RequestReading::NameOf(const LogicalTensor& tensor) {
                      tensor.key.rank, '\0', tensor.key.device);
 }
 
+void RequestReading::Loaded::SetNames() {
+  names.reserve(tensors.size());
+  for (const LogicalTensor& tensor : tensors) names.push_back(NameOf(tensor));
+}
+
 absl::Status RequestReading::Begin(storage::StopCheck stop) {
   parts_ = matcher_.request_join()->PartsOf(key_.rank, key_.token);
   problems_ = matcher_.RequestProblems(key_);
   if (parts_->empty()) return absl::OkStatus();
   MSITD_ASSIGN_OR_RETURN(
-      fits_, matcher_.LoadTensors(/*is_target=*/false, key_, stop, golden_,
-                                  golden_incomplete_));
+      fits_, matcher_.LoadTensors(/*is_target=*/false, key_, stop,
+                                  golden_.tensors, golden_incomplete_));
+  golden_.SetNames();
   owes_others_ = std::any_of(
-      golden_.begin(), golden_.end(),
+      golden_.tensors.begin(), golden_.tensors.end(),
       [](const LogicalTensor& tensor) { return !HasRowsOfRequests(tensor); });
   if (!fits_ || !owes_others_) return absl::OkStatus();
   // They belong to a token, and not to one of its requests.
@@ -179,6 +185,9 @@ absl::Status RequestReading::Compare(const JoinedPart& part,
 absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
                                                  storage::StopCheck stop,
                                                  TensorGroup& group) {
+  golden_tensors_.clear();
+  target_tensors_.clear();
+  viewed_.clear();
   std::set<TargetPlace> places;
   for (const PieceRange& range : part.target) {
     places.emplace(part.target_number, range.piece.token);
@@ -194,50 +203,52 @@ absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
       MSITD_ASSIGN_OR_RETURN(
           const bool fits,
           matcher_.LoadTensors(/*is_target=*/true, {place.second, place.first},
-                               stop, found->second, incomplete));
+                               stop, found->second.tensors, incomplete));
       group.target_incomplete.count += incomplete.count;
       group.target_incomplete.ranks = std::move(incomplete.ranks);
       if (!fits) {
         targets_.erase(found);
         return false;
       }
+      found->second.SetNames();
     }
-    count += found->second.size();
+    count += found->second.tensors.size();
     if (count > kGroupTensorsMax) return false;
   }
   return true;
 }
 
 void RequestReading::AddViews(const JoinedPart& part, TensorGroup& group) {
-  golden_tensors_.clear();
-  target_tensors_.clear();
-  for (const PieceRange& range : part.golden) {
-    for (const LogicalTensor& tensor : golden_) {
+  const auto add = [](const Loaded& loaded, const PieceRange& range,
+                      Tensors& out) {
+    for (size_t i = 0; i < loaded.tensors.size(); ++i) {
+      const LogicalTensor& tensor = loaded.tensors[i];
       if (!HasRowsOfRequests(tensor) || IsMask(tensor)) continue;
-      golden_tensors_[NameOf(tensor)].Add(tensor, range);
+      out[loaded.names[i]].Add(tensor, range);
     }
+  };
+  for (const PieceRange& range : part.golden) {
+    add(golden_, range, golden_tensors_);
   }
   for (const PieceRange& range : part.target) {
-    for (const LogicalTensor& tensor :
-         targets_.at({part.target_number, range.piece.token})) {
-      if (!HasRowsOfRequests(tensor) || IsMask(tensor)) continue;
-      target_tensors_[NameOf(tensor)].Add(tensor, range);
-    }
+    add(targets_.at({part.target_number, range.piece.token}), range,
+        target_tensors_);
   }
   for (const bool is_target : {false, true}) {
+    std::vector<LogicalTensor>& out = is_target ? group.target : group.golden;
     for (const auto& [name, tensor] :
          is_target ? target_tensors_ : golden_tensors_) {
       const std::vector<RowRange> positions = tensor.Positions();
-      (is_target ? group.target : group.golden)
-          .push_back(positions.empty()
-                         ? tensor.Refuse("it has no row of this request")
-                         : tensor.View(positions));
+      out.push_back(positions.empty()
+                        ? tensor.Refuse("it has no row of this request")
+                        : tensor.View(positions));
+      viewed_.emplace(out.back().view.get(), &tensor);
     }
   }
 }
 
 void RequestReading::AddOthers(TensorGroup& group) {
-  for (const LogicalTensor& tensor : golden_) {
+  for (const LogicalTensor& tensor : golden_.tensors) {
     if (!HasRowsOfRequests(tensor)) group.golden.push_back(tensor);
   }
   group.target.insert(group.target.end(), target_others_.begin(),
@@ -248,8 +259,8 @@ void RequestReading::AddOthers(TensorGroup& group) {
 void RequestReading::AddMasks(const JoinedPart& part,
                               TensorGroup& group) const {
   const TargetPlace place(part.target_number, part.target.front().piece.token);
-  const std::vector<LogicalTensor>* const sides[] = {&golden_,
-                                                     &targets_.at(place)};
+  const std::vector<LogicalTensor>* const sides[] = {
+      &golden_.tensors, &targets_.at(place).tensors};
   for (const std::vector<LogicalTensor>* const side : sides) {
     for (const LogicalTensor& tensor : *side) {
       if (!IsMask(tensor)) continue;
@@ -258,7 +269,7 @@ void RequestReading::AddMasks(const JoinedPart& part,
     }
   }
   const auto golden_count = static_cast<size_t>(
-      std::count_if(golden_.begin(), golden_.end(), IsMask));
+      std::count_if(golden_.tensors.begin(), golden_.tensors.end(), IsMask));
   for (size_t i = 0; i < group.apart.size(); ++i) {
     const LogicalTensor& mask = group.apart[i];
     if (i >= golden_count) {
@@ -285,11 +296,10 @@ void RequestReading::FitPairs(TensorGroup& group) const {
       }
       continue;
     }
-    const auto golden = golden_tensors_.find(NameOf(*pair.golden));
-    const auto target = target_tensors_.find(NameOf(*pair.target));
-    if (golden != golden_tensors_.end() && target != target_tensors_.end() &&
-        pair.golden->view != nullptr && pair.target->view != nullptr) {
-      FitPair(golden->second, target->second, pair, group);
+    const auto golden = viewed_.find(pair.golden->view.get());
+    const auto target = viewed_.find(pair.target->view.get());
+    if (golden != viewed_.end() && target != viewed_.end()) {
+      FitPair(*golden->second, *target->second, pair, group);
     }
   }
 }

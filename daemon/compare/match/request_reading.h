@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/request/request_join.h"
 #include "daemon/compare/request/request_view.h"
+#include "daemon/compare/view/tensor_view.h"
 
 namespace msitd::compare {
 
@@ -36,8 +39,15 @@ class RequestReading {
  private:
   // A golden group number and a target token.
   using TargetPlace = std::pair<int32_t, int64_t>;
-  // The tensors of a request by name.
-  using Tensors = std::map<std::string, RequestTensor>;
+  // Tensors of one run and token, with a name for each.
+  struct Loaded {
+    std::vector<LogicalTensor> tensors;
+    std::vector<std::string> names;  // See NameOf.
+
+    void SetNames();
+  };
+  // The tensors of a request by name. Names are those of Loaded.
+  using Tensors = std::unordered_map<std::string_view, RequestTensor>;
 
   absl::Status Begin(storage::StopCheck stop);
   // Loads and pairs the tensors of a part.
@@ -71,12 +81,14 @@ class RequestReading {
   // There are tensors for AddOthers that were not added yet.
   bool owes_others_ = false;
   bool fits_ = true;
-  std::vector<LogicalTensor> golden_;
+  Loaded golden_;
   std::vector<LogicalTensor> target_others_;
   IncompleteTensors golden_incomplete_;
-  std::map<TargetPlace, std::vector<LogicalTensor>> targets_;
+  std::map<TargetPlace, Loaded> targets_;
   Tensors golden_tensors_;
   Tensors target_tensors_;
+  // The tensors that the views of the current group are of.
+  std::unordered_map<const TensorView*, const RequestTensor*> viewed_;
 };
 
 }  // namespace msitd::compare

@@ -91,7 +91,18 @@ TEST_P(TokenChoiceTest, ASampledTokenIsTold) {
     run->Record(Ids(1, {run == &golden_ ? 1 : 0}, {1, 1}));
   }
   EXPECT_THAT(Choice(),
-              HasSubstr("target chose 0, which is not its largest logit"));
+              HasSubstr("target chose 0, which is not its largest logit; their "
+                        "logits agree within the tolerance (KL"));
+}
+
+// Inputs that no run chose by its logits, as in training.
+TEST_P(TokenChoiceTest, NothingIsSaidOfTokensThatWereGiven) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    run->Record(Ids(0, {1}, {1, 1}));
+    run->Record(Logits(0, {0, 3, 1}, {1, 3}));
+    run->Record(Ids(1, {run == &golden_ ? 2 : 0}, {1, 1}));
+  }
+  EXPECT_EQ(Choice(), "");
 }
 
 // A prompt that differs was not chosen.
