@@ -70,7 +70,7 @@ USED: list[tuple[Any, str]] = [
     (walk, "_children_of"),
     (msitd.Client, "begin_call"),
     (msitd.Client, "record"),
-    (msitd.Client, "record_requests"),
+    (msitd.Client, "_record_request_texts"),
     (msitd.Client, "record_value"),
     (msitd.Client, "selects"),
     (ApiCalls, "_begin"),

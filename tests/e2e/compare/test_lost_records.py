@@ -19,7 +19,8 @@ PARTIAL = 4
 
 def record_twice(daemon: Daemon, run: str) -> None:
     """Records ten tensors in two frames, both acknowledged."""
-    with msitd.Client(run, endpoint=str(daemon.socket_dir)) as client:
+    endpoint = str(daemon.socket_dir)
+    with msitd.Client(run, endpoint=endpoint, linger=60) as client:
         for half in range(2):
             for number in range(5):
                 values = np.full(1000, number, np.float32)
