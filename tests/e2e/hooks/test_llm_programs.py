@@ -402,7 +402,8 @@ def test_a_script_of_msit_runs_with_another_import(
     monkeypatch.setattr(registration.atexit, "register", at_exit.append)
     (place / "script.py").write_text(_SCRIPT)
     runpy.run_path("script.py", run_name="__main__")
-    (end,) = at_exit
+    # Libraries may register functions of their own.
+    (end,) = [each for each in at_exit if each.__module__.startswith("msitd.")]
     end()
     (device,) = (place / "torch_dump").glob("msit_dump_*/torch_tensors/cpu_*")
     assert tokens_of(device) == {"0", "1", "2", "3"}
