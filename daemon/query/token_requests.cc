@@ -45,7 +45,7 @@ absl::StatusOr<const std::vector<TokenRequest>*> TokenRequests::All(
         MSITD_ASSIGN_OR_RETURN(
             const std::string rows,
             requests::ReadRequestText(run_, document, buffer_));
-        requests_.push_back({requests::RequestIdOf(document), std::move(rows)});
+        requests_.push_back(ToRequest(requests::RequestIdOf(document), rows));
         return requests_.size() < kTokenRequestsMax;
       }));
   Keep(rank, token, /*is_all=*/true);
@@ -66,7 +66,7 @@ absl::StatusOr<const std::vector<TokenRequest>*> TokenRequests::Of(
     const auto document = run_.GetTensor(key);
     if (absl::IsNotFound(document.status())) continue;
     MSITD_RETURN_IF_ERROR(document.status());
-    MSITD_ASSIGN_OR_RETURN(std::string rows,
+    MSITD_ASSIGN_OR_RETURN(const std::string rows,
                            requests::ReadRequestText(run_, *document, buffer_));
     requests_.push_back(ToRequest(id, rows));
   }

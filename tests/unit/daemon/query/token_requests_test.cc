@@ -78,6 +78,12 @@ class TokenRequestsTest : public ::testing::Test {
   std::unique_ptr<TokenRequests> requests_;
 };
 
+TEST_F(TokenRequestsTest, LengthsOfTheBatchAreNotRows) {
+  Tell(0, 7, "a", "1:2,4:9@3/2,9");
+  EXPECT_THAT(All(0, 7), ElementsAre(TokenRequest{"a", "1:2,4:9@3"}));
+  EXPECT_THAT(Of(0, 7, {"a"}), ElementsAre(TokenRequest{"a", "1:2,4:9@3"}));
+}
+
 TEST_F(TokenRequestsTest, EachTokenOfARankHasItsOwn) {
   Tell(0, 3, "a", "0:2");
   Tell(0, 3, "b", "2:5");
