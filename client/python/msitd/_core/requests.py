@@ -23,8 +23,9 @@ REQUESTS_MAX = 4096
 _DEVICE = "cpu:0"
 _OP_PREFIX = "request/"
 _ID_BYTES_MAX = 128
-# The maximum that a daemon reads, and its largest number.
+# The longest text that a daemon reads.
 _TEXT_BYTES_MAX = 128
+# Daemons count rows with a number above 2^40 as unknown.
 _NUMBER_MAX = (1 << 63) - 1
 
 # First and end of a dimension, as in a slice.
@@ -93,15 +94,26 @@ class RequestRows:
         Raises:
             ValueError: It is too long.
         """
-        spans = (span for span in (self.rows, self.columns) if span is not None)
-        text = ",".join(f"{first}:{end}" for first, end in spans)
-        if self.position is not None:
-            text += f"@{self.position}"
-        if self.batch is not None:
-            text += "/" + ",".join(map(str, self.batch))
+        text = document_text(self.rows, self.columns, self.position, self.batch)
         if len(text) > _TEXT_BYTES_MAX:
             raise ValueError(f"rows {text} have more than {_TEXT_BYTES_MAX} characters")
         return text
+
+
+def document_text(
+    rows: Span | None,
+    columns: Span | None,
+    position: int | None,
+    batch: tuple[int, ...] | None,
+) -> str:
+    """Returns the text of a document; see RequestRows for its parts."""
+    spans = (span for span in (rows, columns) if span is not None)
+    text = ",".join(f"{first}:{end}" for first, end in spans)
+    if position is not None:
+        text += f"@{position}"
+    if batch is not None:
+        text += "/" + ",".join(map(str, batch))
+    return text
 
 
 class UncountedRows(RequestRows):

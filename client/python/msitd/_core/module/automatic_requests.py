@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.module.batches import EMPTY, Batch, BatchReader, Row
 from msitd._core.module.wrappers import PLAIN
-from msitd._core.requests import REQUESTS_MAX
+from msitd._core.requests import REQUESTS_MAX, document_text
 
 if TYPE_CHECKING:
     import torch
@@ -182,15 +182,11 @@ def _row_of(number: int, batch: Batch) -> Row | None:
 def _text_of(number: int, batch: Batch) -> str:
     """Returns the text of a row's request; "" if the row is not in the batch."""
     row = _row_of(number, batch)
-    text = f"{number}:{number + 1}"
+    rows = (number, number + 1)
     if row is None:
         # With the lengths, but without columns, all columns would belong to it.
-        return text
+        return document_text(rows, None, None, None)
     if row == EMPTY:
         return ""
-    if batch.mask is not None:
-        text += f",{row.first}:{row.end}"
-    if row.position is not None:
-        text += f"@{row.position}"
-    count, columns = batch.lengths
-    return f"{text}/{count},{columns}"
+    columns = (row.first, row.end) if batch.mask is not None else None
+    return document_text(rows, columns, row.position, batch.lengths)
