@@ -11,20 +11,6 @@
 #include "protos/status/status.h"
 
 namespace msitd::compare {
-namespace {
-
-absl::StatusOr<std::vector<int64_t>> AllOf(const LogicalTensor& tensor,
-                                           std::string_view side,
-                                           storage::RunReader& run,
-                                           WorkObserver& observer) {
-  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<ElementReader> elements,
-                         ElementReader::Open(tensor, side, run, observer));
-  std::vector<int64_t> out;
-  MSITD_RETURN_IF_ERROR(elements->Next(ElementCount(tensor.shape), &out));
-  return out;
-}
-
-}  // namespace
 
 absl::StatusOr<ChoiceOutcome> ReadChoices(const TensorPair& choices,
                                           const TensorPair& scores,
@@ -41,12 +27,12 @@ absl::StatusOr<ChoiceOutcome> ReadChoices(const TensorPair& choices,
   }
   budget.score_bytes -= bytes;
   const uint64_t per_row = chosen / (scored / width);
-  MSITD_ASSIGN_OR_RETURN(
-      const std::vector<int64_t> golden,
-      AllOf(*choices.golden, "golden", runs.golden, observer));
-  MSITD_ASSIGN_OR_RETURN(
-      const std::vector<int64_t> target,
-      AllOf(*choices.target, "target", runs.target, observer));
+  MSITD_ASSIGN_OR_RETURN(const std::vector<int64_t> golden,
+                         ReadElements<std::vector<int64_t>>(
+                             *choices.golden, "golden", runs.golden, observer));
+  MSITD_ASSIGN_OR_RETURN(const std::vector<int64_t> target,
+                         ReadElements<std::vector<int64_t>>(
+                             *choices.target, "target", runs.target, observer));
   MSITD_ASSIGN_OR_RETURN(
       const std::unique_ptr<ElementReader> golden_scores,
       ElementReader::Open(*scores.golden, "golden", runs.golden, observer));

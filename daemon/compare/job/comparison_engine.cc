@@ -405,6 +405,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
   const bool is_whole = !partial_.contains({group.token, group.rank});
   conditioning_.EndGroup(is_whole);
   view_hints_.EndGroup(group);
+  token_choices_.EndGroup(group);
   if (status.ok()) origins_.EndGroup(is_whole);
   if (required_tolerances_.changed()) {
     required_tolerances_.Show(observer_.header());

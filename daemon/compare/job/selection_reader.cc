@@ -29,11 +29,7 @@ absl::StatusOr<std::string> BytesOf(const LogicalTensor& tensor,
   if (tensor.tensor_bytes > kSelectedBytesMax) {
     return absl::FailedPreconditionError("a tensor is too large");
   }
-  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<ElementReader> reader,
-                         ElementReader::Open(tensor, side, run, observer));
-  std::string out;
-  MSITD_RETURN_IF_ERROR(reader->Next(ElementCount(tensor.shape), &out));
-  return out;
+  return ReadElements<std::string>(tensor, side, run, observer);
 }
 
 // Returns the rows of `from` that `selected` consists of; nullopt if it has any

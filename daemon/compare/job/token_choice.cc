@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,17 +26,6 @@ bool MayBeLogits(const LogicalTensor& tensor) {
   return tensor.key.io == Io::kOutput && IsFloatingPoint(tensor.dtype) &&
          tensor.kind == RecordKind::kTensor && tensor.has_bytes &&
          tensor.shape.size() >= 2 && ElementCount(tensor.shape) > 0;
-}
-
-absl::StatusOr<std::vector<int64_t>> ReadIds(const LogicalTensor& tensor,
-                                             std::string_view side,
-                                             storage::RunReader& run,
-                                             WorkObserver& observer) {
-  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<ElementReader> elements,
-                         ElementReader::Open(tensor, side, run, observer));
-  std::vector<int64_t> out;
-  MSITD_RETURN_IF_ERROR(elements->Next(ElementCount(tensor.shape), &out));
-  return out;
 }
 
 absl::StatusOr<std::vector<double>> ReadRow(const LogicalTensor& tensor,
@@ -126,31 +116,37 @@ void TokenChoices::Note(const TensorPair& pair, const v1::ComparisonRow& row) {
       pair.golden->shape != pair.target->shape) {
     return;
   }
-  OfSequence& sequence = sequences_[{row.rank(), row.request()}];
-  if (sequence.last.has_value() && sequence.last->token != row.token()) {
-    sequence.before = std::exchange(sequence.last, std::nullopt);
-  }
   // The outermost of several results that are equally wide is the last one.
-  if (sequence.last.has_value() &&
-      sequence.last->golden.shape.back() > pair.golden->shape.back()) {
+  if (widest_.golden != nullptr &&
+      widest_.golden->shape.back() > pair.golden->shape.back()) {
     return;
   }
-  sequence.last = Logits{row.token(), *pair.golden, *pair.target,
-                         row.verdict() == v1::PASS};
+  widest_ = {pair.golden, pair.target, row.verdict() == v1::PASS};
+}
+
+void TokenChoices::EndGroup(const TensorGroup& group) {
+  const Widest widest = std::exchange(widest_, {});
+  if (widest.golden == nullptr) return;
+  const std::pair key(group.rank, group.request);
+  if (sequences_.size() == kSequencesMax && !sequences_.contains(key)) {
+    sequences_.erase(sequences_.begin());
+  }
+  Logits& last = sequences_[key];
+  // A token may have several groups.
+  if (last.token == group.token &&
+      last.golden.shape.back() > widest.golden->shape.back()) {
+    return;
+  }
+  last = {group.token, *widest.golden, *widest.target, widest.agree};
 }
 
 absl::StatusOr<std::string> TokenChoices::Explain(
     const TensorPair& tokens, const v1::ComparisonRow& row,
     const PairRuns& runs, WorkObserver& observer) const {
-  const auto found_sequence = sequences_.find({row.rank(), row.request()});
-  if (found_sequence == sequences_.end()) return "";
-  const std::optional<Logits>& found =
-      found_sequence->second.last.has_value() &&
-              found_sequence->second.last->token < row.token()
-          ? found_sequence->second.last
-          : found_sequence->second.before;
-  if (!found.has_value() || found->token >= row.token()) return "";
-  const Logits& logits = *found;
+  const auto found = sequences_.find({row.rank(), row.request()});
+  if (found == sequences_.end() || found->second.token >= row.token())
+    return "";
+  const Logits& logits = found->second;
   const std::vector<int64_t>& shape = tokens.golden->shape;
   if (shape != tokens.target->shape || ElementCount(shape) > kTokenIdsMax ||
       logits.golden.tensor_bytes + logits.target.tensor_bytes >
@@ -158,12 +154,12 @@ absl::StatusOr<std::string> TokenChoices::Explain(
       static_cast<uint64_t>(logits.golden.shape.back()) > kScoresWidthMax) {
     return "";
   }
-  MSITD_ASSIGN_OR_RETURN(
-      const std::vector<int64_t> golden_ids,
-      ReadIds(*tokens.golden, "golden", runs.golden, observer));
-  MSITD_ASSIGN_OR_RETURN(
-      const std::vector<int64_t> target_ids,
-      ReadIds(*tokens.target, "target", runs.target, observer));
+  MSITD_ASSIGN_OR_RETURN(const std::vector<int64_t> golden_ids,
+                         ReadElements<std::vector<int64_t>>(
+                             *tokens.golden, "golden", runs.golden, observer));
+  MSITD_ASSIGN_OR_RETURN(const std::vector<int64_t> target_ids,
+                         ReadElements<std::vector<int64_t>>(
+                             *tokens.target, "target", runs.target, observer));
   const auto [golden_id, target_id] =
       std::mismatch(golden_ids.begin(), golden_ids.end(), target_ids.begin());
   if (golden_id == golden_ids.end()) return "";

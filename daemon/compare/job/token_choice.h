@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,20 +19,25 @@ namespace msitd::compare {
 // Maximum size of the logits that are read to explain one choice, of both runs.
 inline constexpr uint64_t kLogitsBytesMax = uint64_t{256} << 20;
 
+// Maximum number of sequences whose logits are kept, each with two descriptors.
+// Choices of further ones are not explained.
+inline constexpr size_t kSequencesMax = 4096;
+
 // Explains why two runs chose different tokens: whether their logits agreed
 // until then, and by how much each run preferred its token.
 //
 // Logits are not marked in a run. The widest floating-point result of a token
 // is taken for them, since a vocabulary is larger than any hidden size of the
 // same model; a token that exceeds its width shows that it is something else.
-// The cost is two descriptors for each rank and request.
 //
 // Thread-compatible.
 class TokenChoices {
  public:
-  // Considers a compared pair of `row`, which must have its verdict. Pairs of a
-  // rank are passed in the order of their tokens.
+  // Considers a compared pair of `row`, which must have its verdict.
   void Note(const TensorPair& pair, const v1::ComparisonRow& row);
+  // Keeps the logits of the group that the noted pairs belong to. Groups of a
+  // rank are passed in the order of their tokens.
+  void EndGroup(const TensorGroup& group);
 
   // Returns a text for a pair of token ids that differ as inputs at a token,
   // such as `golden chose 186 over 403 by 0.01, ...`. Returns an empty text if
@@ -52,14 +56,17 @@ class TokenChoices {
     LogicalTensor target;
     bool agree = false;  // Their row passes.
   };
-  struct OfSequence {
-    std::optional<Logits> before;  // At the token before `last`.
-    std::optional<Logits> last;
+  // The widest pair of the current group so far; null if there is none.
+  struct Widest {
+    const LogicalTensor* golden = nullptr;
+    const LogicalTensor* target = nullptr;
+    bool agree = false;
   };
 
-  // By rank and request; the request is empty if rows are not compared by
-  // request.
-  std::map<std::pair<int32_t, std::string>, OfSequence> sequences_;
+  Widest widest_;
+  // The last ones, by rank and request. The request is empty if rows are not
+  // compared by request.
+  std::map<std::pair<int32_t, std::string>, Logits> sequences_;
 };
 
 }  // namespace msitd::compare

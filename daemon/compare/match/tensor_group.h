@@ -52,6 +52,11 @@ struct TensorGroup {
   TensorGroup(TensorGroup&&) = default;
   TensorGroup& operator=(TensorGroup&&) = default;
 
+  // Returns whether it has all tensors of the rank and token, or of a request.
+  bool is_whole() const {
+    return window == 0 && (is_last_window || !request.empty());
+  }
+
   int64_t token = 0;
   int32_t rank = 0;
   // The name of the run that has more than kGroupTensorsMax tensors. Empty if
@@ -77,11 +82,6 @@ struct TensorGroup {
   // Further tensors of `pairs` that are not to be paired. A pair has one of
   // them.
   std::vector<LogicalTensor> apart;
-  // All tensors of the rank and token, or of its request, are here.
-  bool is_whole() const {
-    return window == 0 && (is_last_window || !request.empty());
-  }
-
   IncompleteTensors golden_incomplete;
   IncompleteTensors target_incomplete;
 };

@@ -12,6 +12,8 @@
 #include "daemon/compare/measure/tensor_stream.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/work_observer.h"
+#include "protos/base/shape.h"
+#include "protos/status/status.h"
 #include "storage/face/run_reader.h"
 
 namespace msitd::compare {
@@ -49,5 +51,19 @@ class ElementReader {
   std::unique_ptr<TensorStream> stream_;
   WorkObserver* observer_ = nullptr;
 };
+
+// Returns all elements of one side of a pair: doubles, integers or bytes, as
+// ElementReader::Next does.
+template <typename Elements>
+absl::StatusOr<Elements> ReadElements(const LogicalTensor& tensor,
+                                      std::string_view side,
+                                      storage::RunReader& run,
+                                      WorkObserver& observer) {
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<ElementReader> reader,
+                         ElementReader::Open(tensor, side, run, observer));
+  Elements out;
+  MSITD_RETURN_IF_ERROR(reader->Next(ElementCount(tensor.shape), &out));
+  return out;
+}
 
 }  // namespace msitd::compare

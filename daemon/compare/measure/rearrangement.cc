@@ -137,10 +137,9 @@ class RearrangedPair {
                                std::string_view side, storage::RunReader& run,
                                WorkObserver& observer, std::string& bytes,
                                std::vector<double>& values) {
-    MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<ElementReader> reader,
-                           ElementReader::Open(tensor, side, run, observer));
+    MSITD_ASSIGN_OR_RETURN(
+        bytes, ReadElements<std::string>(tensor, side, run, observer));
     const uint64_t count = ElementCount(tensor.shape);
-    MSITD_RETURN_IF_ERROR(reader->Next(count, &bytes));
     values.resize(count);
     compute::ToDouble(tensor.dtype,
                       reinterpret_cast<const std::byte*>(bytes.data()), count,
