@@ -748,11 +748,11 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     # Engines, and the interfaces of other tools.
     (
         *("msitd.engines", "msitd.fleet", "msitd.fx", "msitd.injection"),
-        *("msitd.llm", "msitd.probe"),
+        *("msitd.llm", "msitd.probe", "msitd.testing"),
     ),
     # The public names, and those of other tools.
     ("msitd", "msitd._compat"),
-    ("msitd._exec", "msitd.__main__", "compat"),
+    ("msitd._exec", "msitd.__main__", "msitd.pytest_plugin", "compat"),
 )
 
 LIBRARIES: dict[str, re.Pattern[str]] = {

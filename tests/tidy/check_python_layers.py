@@ -80,6 +80,9 @@ PACKAGES: dict[str, Package] = {
     "msitd.fleet": Package(
         ("msitd._core.daemon", "msitd.query"), ("google", "pyarrow", "ray")
     ),
+    # Compares runs in tests.
+    "msitd.testing": Package(("msitd._core", "msitd.query")),
+    "msitd.pytest_plugin": Package(("msitd._core", "msitd.testing"), (), ("pytest",)),
     # The interface of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
     # Connects to a daemon only over gRPC, and needs no recording code.

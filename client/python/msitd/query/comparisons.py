@@ -407,8 +407,8 @@ class Comparisons:
         Args:
             comparison: The comparison, or its name as in `get`.
             path: The file to write. It is created completely or not at all.
-            format: `csv`, `jsonl`, `xlsx`, `html`, `msit`, `msprobe` or
-                `advice`; None: by the end of `path`.
+            format: `csv`, `jsonl`, `xlsx`, `html`, `junit`, `markdown`, `msit`,
+                `msprobe` or `advice`; None: by the end of `path`.
             verdicts: Verdicts of the rows to write; None: all.
             histograms: With `html`: number of rows with histograms.
             mode: With `msprobe`: `all`, `summary` or `md5`.
