@@ -74,7 +74,8 @@ void AddOutputFlags(CLI::App& verb, CompareFlags& flags) {
       ->type_name("WHICH");
   verb.add_option("--out", flags.out,
                   "Write a report to this file. Its name ends in .html, .csv, "
-                  ".xlsx or .jsonl. compare report has other formats. With "
+                  ".xlsx, .jsonl, .xml (JUnit) or .md. compare report has "
+                  "other formats. With "
                   "--engine: folder for the rows, as Parquet. All nodes must "
                   "share it; default: a new temporary folder")
       ->type_name("FILE|DIR");
@@ -385,6 +386,7 @@ void AddReport(CommandLine& line, CLI::App& noun) {
            "msitctl compare report c-000001 --out report.html\n"
            "msitctl compare report c-000001 --out report.html --histograms "
            "1000\n"
+           "msitctl compare report latest --out summary.md\n"
            "msitctl compare report c-000001 --format msit --out "
            "msit_cmp_report.xlsx\n"
            "msitctl compare report c-000001 --format msprobe --mode summary\n"
@@ -412,12 +414,13 @@ void AddReport(CommandLine& line, CLI::App& noun) {
       ->type_name("NODE");
   verb.add_option(
           "--format", flags->format,
-          "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe, "
-          "advice; default by the end of --out, else csv. msit and msprobe "
+          "csv, jsonl, xlsx, html, junit, markdown, msit (its 24 columns), "
+          "msprobe, advice; default by the end of --out, else csv. msit and "
+          "msprobe "
           "are workbooks if --out ends with .xlsx, JSON lines if with "
           ".jsonl, a page if with .html")
-      ->check(
-          OneOf({"csv", "jsonl", "xlsx", "html", "msit", "msprobe", "advice"}))
+      ->check(OneOf({"csv", "jsonl", "xlsx", "html", "junit", "markdown",
+                     "msit", "msprobe", "advice"}))
       ->type_name("FORMAT");
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->type_name("FILE");
@@ -442,6 +445,7 @@ void AddReport(CommandLine& line, CLI::App& noun) {
       ->type_name("N");
   AddVerdictFlag(verb, flags->verdicts);
   AddPartialFlag(verb, flags->allow_partial);
+  AddUndecidedFlag(verb, flags->allow_undecided);
 }
 
 void AddMetric(CommandLine& line, CLI::App& noun) {

@@ -3,16 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "client/ask/print/file_sink.h"
 #include "client/ask/print/progress.h"
+#include "client/ask/report/ci/junit_report.h"
+#include "client/ask/report/ci/markdown_report.h"
 #include "client/ask/report/page/html_report.h"
 #include "client/ask/report/page/row_histograms.h"
 #include "client/ask/report/report_writer.h"
@@ -63,18 +63,28 @@ absl::StatusOr<report::MsprobeMode> ParseMode(std::string_view word) {
                     "--mode: \"{}\" is not all, summary or md5", word);
 }
 
-// Returns an empty text for a file whose extension belongs to no format.
 // The ends of files that show the format of a report.
-constexpr std::string_view kExtensions[] = {".csv", ".html", ".jsonl", ".xlsx"};
+constexpr std::pair<std::string_view, std::string_view> kExtensions[] = {
+    {".csv", "csv"},   {".html", "html"}, {".jsonl", "jsonl"},
+    {".xlsx", "xlsx"}, {".xml", "junit"}, {".md", "markdown"}};
+constexpr char kExtensionsText[] =
+    ".csv, .jsonl, .xlsx, .html, .xml (JUnit) or .md";
 
-std::string FormatOf(const ReportFlags& flags) {
-  if (!flags.format.empty()) return flags.format;
-  const std::string end = std::filesystem::path(flags.out).extension().string();
-  if (end.empty() || end == ".csv") return "csv";
-  for (const char* format : {"html", "jsonl", "xlsx"}) {
-    if (end.substr(1) == format) return format;
+// Returns an empty text for a file whose extension belongs to no format.
+std::string FormatOfFile(const std::string& file) {
+  const std::string end = std::filesystem::path(file).extension().string();
+  for (const auto& [extension, format] : kExtensions) {
+    if (end == extension) return std::string(format);
   }
   return "";
+}
+
+// Returns an empty text if nothing states the format.
+std::string FormatOf(const ReportFlags& flags) {
+  if (!flags.format.empty()) return flags.format;
+  return std::filesystem::path(flags.out).extension().empty()
+             ? "csv"
+             : FormatOfFile(flags.out);
 }
 
 // Tables of other tools are CSV unless the name of the file specifies another
@@ -141,8 +151,8 @@ absl::StatusOr<std::unique_ptr<ask::TableSchema>> MakeSchema(
     return report::MakeMsprobeSchema(std::move(report));
   }
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "--format: \"{}\" is not csv, jsonl, xlsx, html, msit, "
-                    "msprobe or advice",
+                    "--format: \"{}\" is not csv, jsonl, xlsx, html, junit, "
+                    "markdown, msit, msprobe or advice",
                     format);
 }
 
@@ -152,6 +162,11 @@ absl::StatusOr<std::unique_ptr<ask::ReportWriter>> MakeWriter(
     ask::ReportSink sink) {
   const std::string format = FormatOf(flags);
   if (format == "jsonl") return ask::MakeMessageReport(std::move(sink));
+  const ask::Allowed allowed(flags.allow_partial, flags.allow_undecided);
+  if (format == "junit") return ask::MakeJunitReport(allowed, std::move(sink));
+  if (format == "markdown") {
+    return ask::MakeMarkdownReport(allowed, std::move(sink));
+  }
   if (format == "advice") {
     MSITD_ASSIGN_OR_RETURN(report::MsprobeReport report,
                            ToMsprobeReport(flags, material));
@@ -261,24 +276,19 @@ ask::Outcome FindRun(Invocation& invocation, const std::string& run,
 }  // namespace
 
 ask::Outcome CheckReportFile(const std::string& file) {
-  const std::string end = std::filesystem::path(file).extension().string();
-  if (std::find(std::begin(kExtensions), std::end(kExtensions), end) !=
-      std::end(kExtensions)) {
-    return {};
-  }
-  return ask::UsageError(
-      fmt::format("--out {}: the file name must end in .csv, .jsonl, .xlsx "
-                  "or .html; for other formats: msitctl compare report; with "
-                  "--engine, --out is a folder",
-                  file));
+  if (!FormatOfFile(file).empty()) return {};
+  return ask::UsageError(fmt::format(
+      "--out {}: the file name must end in {}; for other formats: msitctl "
+      "compare report; with --engine, --out is a folder",
+      file, kExtensionsText));
 }
 
 ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   if (FormatOf(flags).empty()) {
     return ask::UsageError(
-        fmt::format("--out {}: the file name must end in .csv, .jsonl, .xlsx "
-                    "or .html; otherwise, use --format",
-                    flags.out));
+        fmt::format("--out {}: the file name must end in {}; otherwise, use "
+                    "--format",
+                    flags.out, kExtensionsText));
   }
   if (!IsOfMsprobe(FormatOf(flags)) && !flags.rules.empty()) {
     return ask::UsageError("--rules requires --format msprobe or advice");

@@ -21,7 +21,8 @@ struct ReportFlags {
   // For msprobe and advice: a file of rules.
   std::string rules;
   std::vector<std::string> verdicts;
-  bool allow_partial = false;  // See AddPartialFlag.
+  bool allow_partial = false;    // See AddPartialFlag.
+  bool allow_undecided = false;  // See AddUndecidedFlag.
   // Rows of an HTML page that get histograms.
   int64_t histograms = ask::kHistogramRowsDefault;
 };
@@ -34,8 +35,7 @@ ask::Outcome CheckReportFile(const std::string& file);
 // or not at all, or to stdout. Reports first if the comparison is partial.
 ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags);
 
-// The same for a comparison that has been read and shown. Ignores `name` and
-// `allow_partial`.
+// The same for a comparison that has been read and shown. Ignores `name`.
 ask::Outcome WriteReportOf(Invocation& invocation,
                            const v1::Comparison& comparison,
                            const ReportFlags& flags);

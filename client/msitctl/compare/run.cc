@@ -110,6 +110,8 @@ ask::Outcome WriteReportFile(Invocation& invocation, const ExecutionPlan& plan,
   }
   ReportFlags flags;
   flags.out = plan.report_file;
+  flags.allow_partial = plan.list.allow_partial;
+  flags.allow_undecided = plan.list.allow_undecided;
   return WriteReportOf(invocation, comparison, flags);
 }
 

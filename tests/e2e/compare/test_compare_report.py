@@ -5,6 +5,7 @@ import io
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import openpyxl
@@ -358,3 +359,42 @@ def test_a_report_has_nothing_of_a_run_that_took_the_name(
     noted = daemon.ctl(*words).stderr
     assert "run g was deleted, and another run has its name now" in noted
     assert len(histograms()) == 0
+
+
+def test_reports_for_ci_systems_count_what_does_not_pass(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    evil = "</testcase>|`@all` <b>"
+    pairs = {"good": ([1.0], [1.0]), evil: ([1.0], [9.0]), "lost": ([1.0], [])}
+    compare(daemon, pairs, "--out", str(tmp_path / "run.xml"))
+    suite = ElementTree.parse(tmp_path / "run.xml").getroot()[0]
+    assert suite.attrib["tests"] == "4"
+    assert suite.attrib["failures"] == "3"
+    results = {case.attrib["name"]: [each.tag for each in case] for case in suite}
+    assert results == {
+        "verdict": ["failure"],
+        "good": [],
+        evil: ["failure"],
+        "lost": ["failure"],
+    }
+    (failure,) = suite[0]
+    assert "differs from g" in failure.attrib["message"]
+    assert failure.text is not None and "first divergence" in failure.text
+
+    daemon.ctl("compare", "report", "latest", "--out", str(tmp_path / "a.md"))
+    text = (tmp_path / "a.md").read_text()
+    assert text.startswith("## FAIL\n\nt differs from g")
+    assert "| 1 | fail | \\</testcase\\>\\|\\``@`all\\` \\<b\\> | output/0 |" in text
+    assert "| unmatched | lost |" in text
+
+
+def test_a_partial_comparison_is_an_error_for_ci_systems(daemon: Daemon) -> None:
+    for run in ("g", "t"):
+        records = [Record("op", float32(1.0), [1])]
+        write(daemon.channel(), run, [Chunk(run, records).pack()], world_size=2)
+    daemon.ctl("compare", "run", "g", "t", expect=None)
+    words = ("compare", "report", "latest", "--format", "junit")
+    partial = ElementTree.fromstring(daemon.ctl(*words, expect=None).stdout)
+    assert (partial.attrib["failures"], partial.attrib["errors"]) == ("0", "1")
+    allowed = ElementTree.fromstring(daemon.ctl(*words, "--allow-partial").stdout)
+    assert allowed.attrib["errors"] == "0"
