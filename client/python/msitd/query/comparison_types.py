@@ -344,6 +344,29 @@ class ViewHint:
     row_count: int
 
 
+@mirrors("Explanation")
+@dataclass(frozen=True)
+class Explanation:
+    """A simple mistake that explains the difference of a tensor."""
+
+    kind: str
+    """`factor`, `sign`, `offset`, `rope_base` and so on; see
+    protos/msitd/v1/comparison_service.proto.
+    """
+    text: str
+    """The mistake in words, such as `golden × 0.125`."""
+    where: str
+    """The indices that have the mistake; empty for all."""
+    parameters: tuple[float, ...]
+    """The numbers in `text`."""
+    residual: float
+    """Difference of the target from golden with the mistake, as `nl2`."""
+    residual_without: float
+    """Difference without the mistake, as `nl2`."""
+    noise: float
+    """The noise that `residual` was compared with."""
+
+
 @mirrors("Maker")
 @dataclass(frozen=True)
 class Maker:
@@ -365,6 +388,8 @@ class Maker:
     note: str
     roundings: float | None = None
     """See `ComparisonRow.roundings`."""
+    explanations: tuple[Explanation, ...] = ()
+    """Simple mistakes that explain the difference, the simplest first."""
 
 
 @mirrors("SilentRank")
