@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/explain/closed_scores.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace msitd::compare::explain {
+namespace {
+
+// A closing value is at most this, and at least this many times as large as all
+// others.
+constexpr double kClosingMax = -1e4;
+constexpr double kLargerThanOthers = 10;
+
+// Returns the value that closes elements of a mask; nullopt if there is none.
+std::optional<double> ClosingValueOf(const std::vector<double>& values) {
+  const double least = *std::min_element(values.begin(), values.end());
+  if (!(least <= kClosingMax)) return std::nullopt;
+  size_t count = 0;
+  double others = 0;
+  for (const double x : values) {
+    if (std::isnan(x)) return std::nullopt;
+    // A score that is added to the value may not be rounded away.
+    if (x <= least / 2) {
+      ++count;
+    } else {
+      others = std::max(others, std::fabs(x));
+    }
+  }
+  if (count < 2 || !(std::fabs(least) >= kLargerThanOthers * others)) {
+    return std::nullopt;
+  }
+  return least / 2;
+}
+
+}  // namespace
+
+std::optional<Fit> CloseMasked(ExaminedOp& op) {
+  std::vector<double>& golden = op.golden.values;
+  std::vector<double>& target = op.target.values;
+  const auto golden_closing = ClosingValueOf(golden);
+  const auto target_closing = ClosingValueOf(target);
+  if (!golden_closing.has_value() && !target_closing.has_value()) {
+    return std::nullopt;
+  }
+  size_t golden_only = 0;
+  size_t target_only = 0;
+  size_t open = 0;
+  double squares = 0;
+  double norm = 0;
+  for (size_t i = 0; i < golden.size(); ++i) {
+    const bool is_golden =
+        golden_closing.has_value() && golden[i] <= *golden_closing;
+    const bool is_target =
+        target_closing.has_value() && target[i] <= *target_closing;
+    golden_only += is_golden && !is_target ? 1 : 0;
+    target_only += is_target && !is_golden ? 1 : 0;
+    if (is_golden || is_target) {
+      golden[i] = 0;
+      target[i] = 0;
+      continue;
+    }
+    ++open;
+    squares += (golden[i] - target[i]) * (golden[i] - target[i]);
+    norm += golden[i] * golden[i];
+  }
+  // A mask without scores has zeros where it is open.
+  const double residual = norm > 0 ? std::sqrt(squares / norm) : squares;
+  const double limit = 4 * op.noise;
+  if (golden_only + target_only == 0 || open < 2 || !(residual <= limit)) {
+    return std::nullopt;
+  }
+  Fit out;
+  out.kind = Kind::kMask;
+  out.text =
+      golden_only == 0
+          ? fmt::format("mask of other positions: closes {} more", target_only)
+      : target_only == 0
+          ? fmt::format("mask of other positions: opens {} more", golden_only)
+          : fmt::format(
+                "mask of other positions: closes {} and opens "
+                "{} more",
+                target_only, golden_only);
+  out.residual = residual;
+  out.without = kInfinite;
+  return out;
+}
+
+}  // namespace msitd::compare::explain

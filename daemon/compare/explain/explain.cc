@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/explain/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "daemon/compare/explain/closed_scores.h"
+#include "daemon/compare/explain/hypothesis.h"
+#include "daemon/compare/explain/subset.h"
+
+namespace msitd::compare::explain {
+namespace {
+
+// In the order in which equally simple fits are preferred.
+constexpr std::array<Hypothesis, 11> kHypotheses = {
+    TestTerms,     TestFactors,        TestRounding,      TestActivations,
+    TestShifts,    TestOrders,         TestProbabilities, TestNorms,
+    TestRotations, TestRotationTables, TestLimits,
+};
+
+// A second explanation is at most this much less simple than the first.
+constexpr double kComplexityStep = 0.25;
+
+void RunAll(Examination& pair) {
+  for (const Hypothesis test : kHypotheses) test(pair);
+  TestZeros(pair);
+}
+
+// Tests only the indices that differ, and offers the result for the whole.
+std::optional<Fit> FitOfSubset(const Examination& pair) {
+  const std::optional<Subset> subset = FindSubset(pair);
+  if (!subset.has_value()) return std::nullopt;
+  Fit out;
+  out.kind = Kind::kSubset;
+  out.where = IndicesText(subset->indices, subset->dim);
+  out.text = fmt::format("{} of {} indices of dimension {} differ",
+                         subset->indices.size(), subset->count, subset->dim);
+  out.residual = subset->residual;
+  const ExaminedOp part = PartOf(pair.op(), *subset);
+  if (part.golden.values.size() < kExaminedElementsMin) return out;
+  Examination of_part(part);
+  if (!(of_part.golden_norm() > 0)) return out;
+  RunAll(of_part);
+  const auto best = std::min_element(
+      of_part.fits().begin(), of_part.fits().end(),
+      [](const Fit& a, const Fit& b) { return a.complexity < b.complexity; });
+  if (best == of_part.fits().end()) return out;
+  std::string where = std::move(out.where);
+  out = *best;
+  out.where = std::move(where);
+  out.without = out.without.value_or(of_part.without());
+  return out;
+}
+
+Explanation ExplanationOf(const Fit& fit, const Examination& pair) {
+  return {fit.kind,       fit.text,     fit.where,
+          fit.parameters, fit.residual, fit.without.value_or(pair.without()),
+          pair.noise()};
+}
+
+bool IsUsable(const Elements& elements) {
+  double count = 1;
+  for (const int64_t size : elements.shape) {
+    if (size <= 0) return false;
+    count *= static_cast<double>(size);
+  }
+  return count == static_cast<double>(elements.values.size()) &&
+         elements.values.size() >= kExaminedElementsMin;
+}
+
+bool IsConstant(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [&values](double x) {
+    return x == values.front() || std::isnan(x);
+  });
+}
+
+std::vector<Explanation> Shown(std::vector<Fit> fits, const Examination& pair) {
+  std::stable_sort(fits.begin(), fits.end(), [](const Fit& a, const Fit& b) {
+    return a.complexity < b.complexity;
+  });
+  std::vector<Explanation> out;
+  for (const Fit& fit : fits) {
+    if (out.size() == kExplanationsMax) break;
+    const bool is_as_simple =
+        fit.complexity <= fits.front().complexity + kComplexityStep &&
+        fit.residual <= 2 * fits.front().residual;
+    const bool is_new = std::none_of(
+        out.begin(), out.end(),
+        [&fit](const auto& other) { return other.kind == fit.kind; });
+    if (out.empty() || (is_as_simple && is_new)) {
+      out.push_back(ExplanationOf(fit, pair));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Explanation> Explain(const ExaminedOp& op) {
+  if (!IsUsable(op.golden) || !IsUsable(op.target) ||
+      op.golden.values.size() != op.target.values.size() ||
+      IsConstant(op.golden.values)) {
+    return {};
+  }
+  ExaminedOp open = op;
+  const std::optional<Fit> mask = CloseMasked(open);
+  const Examination whole(open);
+  if (!(whole.golden_norm() > 0) || !std::isfinite(whole.golden_norm())) {
+    return {};
+  }
+  if (op.stale_token.has_value()) {
+    Fit fit = {Kind::kStale,
+               fmt::format("the tensor of token {}", *op.stale_token),
+               {static_cast<double>(*op.stale_token)},
+               0,
+               0,
+               0};
+    return {ExplanationOf(fit, whole)};
+  }
+  if (mask.has_value()) return {ExplanationOf(*mask, whole)};
+  if (op.golden.shape != op.target.shape) return {};
+  Examination pair(open);
+  RunAll(pair);
+  std::vector<Fit> fits = pair.fits();
+  // A mistake of some indices is simpler than one with a parameter for each.
+  constexpr double kSimple = 4;
+  const bool is_simple =
+      std::any_of(fits.begin(), fits.end(),
+                  [](const Fit& f) { return f.complexity <= kSimple; });
+  if (!is_simple) {
+    if (auto part = FitOfSubset(pair)) {
+      if (part->kind != Kind::kSubset || fits.empty()) {
+        if (part->kind != Kind::kSubset) part->complexity += 1;
+        fits.push_back(*std::move(part));
+      }
+    }
+  }
+  return Shown(std::move(fits), pair);
+}
+
+}  // namespace msitd::compare::explain

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "daemon/compare/explain/hypothesis.h"
+
+// The eps of a norm. The golden row is (x - mean) / sqrt(v + eps) times a
+// weight, so the two runs differ by a factor of each row that depends on the
+// variance v of the input.
+namespace msitd::compare::explain {
+namespace {
+
+constexpr size_t kNormedRowsMin = 4;
+
+struct BothEps {
+  double golden = 0;
+  double target = 0;
+};
+
+class NormTest {
+ public:
+  NormTest(Examination& pair, const std::vector<double>& x, bool subtracts_mean)
+      : pair_(pair), rows_(RowsOf(pair.shape())) {
+    for (size_t row = 0; row < rows_.count; ++row) {
+      double sum = 0;
+      double squares = 0;
+      for (size_t i = 0; i < rows_.inner; ++i) {
+        const double value = x[row * rows_.inner + i];
+        sum += value;
+        squares += value * value;
+      }
+      const auto width = static_cast<double>(rows_.inner);
+      const double mean = subtracts_mean ? sum / width : 0;
+      variances_.push_back(squares / width - mean * mean);
+    }
+  }
+
+  // `bias` is null if there is none; otherwise it has an element for each
+  // channel.
+  void Run(const std::vector<double>* bias) {
+    const std::vector<double> factors = FactorsOf(bias);
+    for (const bool has_golden_eps : {true, false}) {
+      const BothEps eps = Solve(factors, has_golden_eps);
+      if (!(eps.golden >= 0 && eps.target >= 0) ||
+          !std::isfinite(eps.golden + eps.target)) {
+        continue;
+      }
+      const double residual = pair_.ResidualOf([&](size_t i) {
+        const double v = variances_[i / rows_.inner];
+        const double b = bias == nullptr ? 0 : (*bias)[i % rows_.inner];
+        return b + (pair_.golden()[i] - b) *
+                       std::sqrt((v + eps.golden) / (v + eps.target));
+      });
+      pair_.Offer({Kind::kEps,
+                   fmt::format("eps of a norm: {:.2g} in place of {:.2g}",
+                               eps.target, eps.golden),
+                   {eps.golden, eps.target},
+                   2,
+                   2,
+                   residual});
+    }
+  }
+
+ private:
+  // Returns the factor of each row, without the bias.
+  std::vector<double> FactorsOf(const std::vector<double>* bias) const {
+    std::vector<double> out;
+    for (size_t row = 0; row < rows_.count; ++row) {
+      double gg = 0;
+      double gt = 0;
+      for (size_t i = 0; i < rows_.inner; ++i) {
+        const double b = bias == nullptr ? 0 : (*bias)[i];
+        const double g = pair_.golden()[row * rows_.inner + i] - b;
+        gg += g * g;
+        gt += g * (pair_.target()[row * rows_.inner + i] - b);
+      }
+      out.push_back(gg > 0 ? gt / gg : 1);
+    }
+    return out;
+  }
+
+  // Solves f² (v + eps of target) = v + eps of golden for all rows, by least
+  // squares of the error relative to v.
+  BothEps Solve(const std::vector<double>& factors, bool has_golden_eps) const {
+    double aa = 0;
+    double ab = 0;
+    double bb = 0;
+    double ac = 0;
+    double bc = 0;
+    for (size_t row = 0; row < factors.size(); ++row) {
+      const double v = variances_[row];
+      if (!(v > 0)) continue;
+      const double square = factors[row] * factors[row];
+      const double a = square / v;
+      const double b = -1 / v;
+      const double c = 1 - square;
+      aa += a * a;
+      ab += a * b;
+      bb += b * b;
+      ac += a * c;
+      bc += b * c;
+    }
+    if (!has_golden_eps) return {0, aa > 0 ? ac / aa : 0};
+    const double determinant = aa * bb - ab * ab;
+    if (!(determinant > 0)) return {-1, -1};
+    return {(aa * bc - ab * ac) / determinant,
+            (bb * ac - ab * bc) / determinant};
+  }
+
+  Examination& pair_;
+  const Slices rows_;
+  std::vector<double> variances_;
+};
+
+}  // namespace
+
+void TestNorms(Examination& pair) {
+  if (!pair.is_finite()) return;
+  const Slices rows = RowsOf(pair.shape());
+  if (rows.count < kNormedRowsMin || rows.inner < kExaminedElementsMin) return;
+  for (const ExaminedInput& input : pair.inputs()) {
+    if (input.elements.values.size() != pair.size()) continue;
+    for (const bool subtracts_mean : {false, true}) {
+      NormTest test(pair, input.elements.values, subtracts_mean);
+      test.Run(nullptr);
+      for (const ExaminedInput& bias : pair.inputs()) {
+        if (bias.elements.values.size() == rows.inner &&
+            rows.inner < pair.size()) {
+          test.Run(&bias.elements.values);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace msitd::compare::explain
