@@ -1,0 +1,332 @@
+"""The exact results of functions.
+
+Most functions are their own reference: torch computes them in float64. Attention has
+a reference of its own, because torch has several kernels for it. Functions that
+select elements by their order, and those that drop random elements, are checked with
+the selection that was recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msitd.verify import trees
+from msitd.verify.arguments import Arguments
+from msitd.verify.scores import score_equal
+from msitd.verify.table import RANDOM_REASON, Kind, Spec
+from msitd.verify.unchecked import Unchecked
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd.verify.replay import Checked
+
+    Tensors = Mapping[str, torch.Tensor]
+
+# Functions that round once.
+ARITHMETIC = frozenset(
+    "add div divide mul multiply reciprocal rsub sqrt square sub subtract true_divide "
+    "leaky_relu prelu softshrink deg2rad rad2deg threshold_backward ldexp".split()
+)
+
+# Functions whose sums run over the last dimension of an argument, by its position.
+_PRODUCTS = {
+    **dict.fromkeys(("linear", "matmul", "mm", "bmm", "mv", "dot", "inner", "vdot"), 0),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), 1),
+}
+_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "_convolution")
+
+_DEPTH_MAX = 16
+
+# The parameters of the forms of attention, in their order.
+_ATTENTION = {
+    "scaled_dot_product_attention": (
+        "query key value attn_mask dropout_p is_causal scale enable_gqa"
+    ),
+    "_scaled_dot_product_flash_attention_for_cpu": (
+        "query key value dropout_p is_causal attn_mask scale"
+    ),
+    "_scaled_dot_product_flash_attention": (
+        "query key value dropout_p is_causal return_debug_mask scale"
+    ),
+    "_scaled_dot_product_efficient_attention": (
+        "query key value attn_mask compute_log_sumexp dropout_p is_causal scale"
+    ),
+    "_scaled_dot_product_cudnn_attention": (
+        "query key value attn_mask compute_log_sumexp dropout_p is_causal "
+        "return_debug_mask scale"
+    ),
+    "_scaled_dot_product_attention_math": (
+        "query key value attn_mask dropout_p is_causal dropout_mask scale enable_gqa"
+    ),
+}
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Sets the dtype of floats that functions make from integers."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def call(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
+    """Calls a function. Returns the tensors of its result by index.
+
+    If the result is None, the arguments are the result, as in records.
+    """
+    import torch
+
+    copied = trees.replaced(given, lambda _, each: each.clone())
+    result = spec.function(*copied.args, **copied.kwargs)
+    if result is None:
+        result = (*copied.args, *copied.kwargs.values())
+    out: dict[str, torch.Tensor] = {}
+    _collect(result, "", 0, out)
+    return out
+
+
+def _collect(value: Any, path: str, depth: int, out: dict[str, Any]) -> None:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        out[path or "0"] = value
+    elif isinstance(value, (tuple, list)) and depth < _DEPTH_MAX:
+        for position, each in enumerate(value):
+            _collect(each, f"{path}.{position}" if path else str(position), depth + 1, out)
+
+
+def exact(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
+    """Returns the results of a function for arguments in float64.
+
+    Args:
+        spec: The function.
+        given: Its arguments.
+        recorded: The recorded results, for functions that drop random elements.
+    """
+    import torch
+
+    with _default_dtype(torch.float64):
+        if spec.kind == Kind.ATTENTION:
+            return attention(spec, given)
+        if spec.kind == Kind.MASKED:
+            return _masked(spec, given, recorded)
+        if spec.plain in ("softmax", "_softmax", "softmin", "log_softmax", "_log_softmax"):
+            return _softmax(spec, given)
+        return _called_in_place_of(spec, given)
+
+
+def _called_in_place_of(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
+    """Calls a function on arguments that belong to the caller, so that gradients flow
+    to them.
+    """
+    result = spec.function(*given.args, **given.kwargs)
+    if result is None:
+        result = (*given.args, *given.kwargs.values())
+    out: dict[str, torch.Tensor] = {}
+    _collect(result, "", 0, out)
+    return out
+
+
+def _named(given: Arguments, names: str) -> dict[str, Any]:
+    """Returns the arguments by name."""
+    order = names.split()
+    if len(given.args) > len(order):
+        raise Unchecked("it has too many arguments")
+    out = dict(zip(order, given.args, strict=False))
+    out.update(given.kwargs)
+    return out
+
+
+def _softmax(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
+    """Subtracts the maximum first, as all kernels do, so that a disturbance of the
+    argument is one of the difference.
+    """
+    import torch
+
+    name, at = spec.plain, _named(given, "input dim")
+    if spec.name.startswith("_"):
+        at = _named(given, "input dim half_to_float")
+    elif len(given.args) > 2:
+        at = _named(given, "input dim _stacklevel dtype")
+    elif "dtype" in given.kwargs or len(given.args) == 2:
+        at = _named(given, "input dim")
+    at.setdefault("input", at.get("self"))
+    if at.get("dim") is None or not isinstance(at.get("input"), torch.Tensor):
+        return _called_in_place_of(spec, given)
+    x = -at["input"] if name == "softmin" else at["input"]
+    if "log" in name:
+        return {"0": torch.log_softmax(x, at["dim"])}
+    return {"0": torch.softmax(x, at["dim"])}
+
+
+def _masked(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
+    """Dropout, with the elements that the recorded result has dropped."""
+    import torch
+
+    at = _named(given, "input p train inplace")
+    x, p = at["input"], at.get("p", 0.5)
+    is_on = at.get("train", at.get("training", not spec.owner.endswith("functional")))
+    if spec.owner.endswith("functional"):
+        is_on = at.get("training", at.get("train", True))
+    if not is_on or p == 0:
+        return {"0": x * 1.0}
+    if "0" not in recorded or not 0 < p <= 1:
+        raise Unchecked(RANDOM_REASON)
+    # An element of 0 does not show whether it was dropped.
+    kept = (recorded["0"] != 0) & torch.ones((), dtype=torch.bool)
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    return {"0": x * kept * scale}
+
+
+def attention(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
+    """Scaled dot-product attention by its definition.
+
+    Raises:
+        Unchecked: It drops random elements, or has an argument that is not known.
+    """
+    import torch
+
+    at = _named(given, _ATTENTION[spec.plain])
+    q, k, v = at["query"], at["key"], at["value"]
+    if at.get("dropout_p"):
+        raise Unchecked(RANDOM_REASON)
+    if q.dim() < 2 or any(each.is_nested for each in (q, k, v)):
+        raise Unchecked("its arguments are nested tensors")
+    if at.get("enable_gqa") or (q.dim() == 4 and k.shape[-3] != q.shape[-3]):
+        k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
+        v = v.repeat_interleave(q.shape[-3] // v.shape[-3], -3)
+    scale = at.get("scale")
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = (q @ k.transpose(-2, -1)) * scale
+    if at.get("is_causal"):
+        open_places = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        scores = scores.masked_fill(~open_places, -math.inf)
+    mask = at.get("attn_mask")
+    if mask is not None:
+        if mask.dtype == torch.bool:
+            scores = scores.masked_fill(~mask, -math.inf)
+        else:
+            scores = scores + mask
+    weights = torch.softmax(scores, -1)
+    # Rows without open places are 0 in most kernels.
+    empty = (scores == -math.inf).all(-1, keepdim=True)
+    weights = torch.where(empty, torch.zeros_like(weights), weights)
+    out = {"0": weights @ v}
+    if spec.plain != "scaled_dot_product_attention":
+        out["1"] = torch.logsumexp(scores, -1)
+    return out
+
+
+def sum_length(
+    spec: Spec, given: Arguments, result: torch.Tensor, grads: Tensors
+) -> int:
+    """Returns the number of terms that an element of `result` is the sum of, or more.
+
+    Args:
+        spec: The function.
+        given: Its arguments.
+        result: A result, or the gradient of an argument.
+        grads: The gradients of the results; empty for a result.
+    """
+    tensors = trees.tensors_of(given)
+    if not tensors:
+        return 1
+    name = spec.plain
+    longest = max(max(each.shape, default=1) for each in (*tensors, *grads.values()))
+    if name in _CONVOLUTIONS and len(tensors) > 1 and tensors[1].dim() > 1:
+        longest = max(longest, tensors[1].numel() // max(tensors[1].shape[0], 1))
+        if not grads:
+            return max(1, tensors[1].numel() // max(tensors[1].shape[0], 1))
+    if grads:
+        grad = max(grads.values(), key=lambda each: each.numel())
+        if result.dim() and grad.dim() and result.shape[0] == grad.shape[0]:
+            return longest
+        return max(longest, grad.numel() // max(1, min(result.shape, default=1)))
+    if name in _PRODUCTS and len(tensors) > _PRODUCTS[name]:
+        shape = tensors[_PRODUCTS[name]].shape
+        return int(shape[-1]) if len(shape) else 1
+    largest = max(each.numel() for each in tensors)
+    return max(1, longest, largest // max(1, result.numel()))
+
+
+def check_choice(
+    spec: Spec, arguments: Arguments, outputs: Tensors
+) -> dict[str, Checked | Unchecked]:
+    """Checks the values and the positions that a function has selected.
+
+    Positions of equal elements may differ from those that torch selects here. They
+    are right if the elements at them are the selected ones.
+    """
+    import torch
+
+    from msitd.verify.replay import Checked, _check_exact
+
+    found = call(spec, arguments)
+    out = _check_exact(spec, arguments, outputs)
+    wrong = [
+        index
+        for index, each in out.items()
+        if isinstance(each, Checked) and each.score.is_wrong
+    ]
+    if not wrong or any(found[index].dtype != torch.int64 for index in wrong):
+        return out
+    for index in wrong:
+        chosen = _elements_at(spec, arguments, outputs[index])
+        right = _elements_at(spec, arguments, found[index])
+        if chosen is None or right is None:
+            continue
+        score = score_equal(chosen, right)
+        is_order = spec.plain in ("sort", "argsort", "msort", "topk")
+        if not score.is_wrong and not (is_order and _repeats(outputs[index], arguments)):
+            out[index] = Checked(outputs[index], score)
+    return out
+
+
+def _elements_at(
+    spec: Spec, arguments: Arguments, positions: torch.Tensor
+) -> torch.Tensor | None:
+    """Returns the elements of the first argument at positions along the dimension
+    that a function reduces; None if that is not known.
+    """
+    import torch
+
+    tensors = trees.tensors_of(arguments)
+    x = tensors[0]
+    order = "input k dim" if spec.plain in ("topk", "kthvalue") else "input dim"
+    at = _named(Arguments(arguments.args[:3], arguments.kwargs), order + " a b c")
+    dim = at.get("dim")
+    if "pool" in spec.plain:
+        flat, where = x.flatten(-2), positions.flatten(-2)
+    elif dim is None and spec.plain in ("argmax", "argmin"):
+        flat, where, dim = x.flatten(), positions.reshape(1), 0
+    else:
+        dim = -1 if type(dim) is not int else dim
+        flat = x
+        where = positions
+        if positions.dim() < x.dim():
+            where = positions.unsqueeze(dim)
+    if "pool" in spec.plain:
+        dim = -1
+    if bool(((where < 0) | (where >= flat.shape[dim])).any()):
+        return None
+    try:
+        return torch.gather(flat, dim, where)
+    except RuntimeError:
+        return None
+
+
+def _repeats(positions: torch.Tensor, arguments: Arguments) -> bool:
+    """Returns whether an order has a position twice, along the last dimension."""
+    import torch
+
+    ordered = torch.sort(positions, -1).values
+    return bool((ordered[..., 1:] == ordered[..., :-1]).any()) if ordered.dim() else False

@@ -1,0 +1,387 @@
+"""Makes a recorded call again, in float64, and says how far a correct result may be
+from that.
+
+The exact result is that of the same function on the same inputs in float64. What a
+correct call may differ by depends on the function and on its inputs: a sum that
+cancels has a larger relative error. This is measured, not derived for each function:
+the call is made again with inputs that are off by one rounding in a random direction,
+and the change of the result is the error that one rounding of each term makes. The
+growth of errors along long sums is added by a factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msitd.verify import references, trees
+from msitd.verify.arguments import Arguments
+from msitd.verify.scores import (
+    Score,
+    roundoff,
+    score_equal,
+    score_rounded,
+    smallest_step,
+)
+from msitd.verify.table import CREATING, Kind, Spec
+from msitd.verify.unchecked import Unchecked
+
+if TYPE_CHECKING:
+    import torch
+
+    Tensors = Mapping[str, torch.Tensor]
+
+# Number of times that a call is made with disturbed inputs.
+_PROBES = 2
+_PROBES_OF_FEW = 8
+_FEW_ELEMENTS = 256
+_SEED = 20240229
+
+# Roundings inside of a function of one element.
+_ELEMENTARY = 2.0
+_ACTIVATION = 4.0
+# Growth of the error of a sum with the square root of its length.
+_GROWTH = 0.3
+# Functions that compute in several steps, with a rounding of each.
+_STEPS = 1.5
+_STEP_ROUNDINGS = 2.0
+# Gradients are sums of several sums.
+_BACKWARD = 2.0
+# Elements that cancel completely keep the error of the others of their matrix.
+_LEFT_OVER = 0.5
+
+_FLOAT32_ROUNDOFF = 2.0**-24
+
+
+class Checked(NamedTuple):
+    """The outcome for one tensor of a call."""
+
+    # The exact result, as the golden run has it.
+    golden: torch.Tensor
+    score: Score
+
+
+def check_call(
+    spec: Spec, arguments: Arguments, outputs: Tensors
+) -> dict[str, Checked | Unchecked]:
+    """Checks the results of a call.
+
+    Args:
+        spec: The function.
+        arguments: Its arguments with their recorded dtypes.
+        outputs: The recorded results by index.
+
+    Returns:
+        The outcome for each of `outputs`.
+
+    Raises:
+        Unchecked: The call cannot be made again.
+        Exception: Any exception of torch.
+    """
+    import torch
+
+    if spec.plain in CREATING:
+        _check_size(arguments, outputs)
+    with torch.no_grad():
+        if spec.kind == Kind.CHOICE:
+            return references.check_choice(spec, arguments, outputs)
+        is_float = any(map(is_real, trees.tensors_of(arguments)))
+        makes_float = any(map(is_real, outputs.values()))
+        if spec.kind == Kind.EXACT or not (is_float or makes_float):
+            return _check_exact(spec, arguments, outputs)
+        call = _Replay(spec, arguments, outputs)
+        return call.check(outputs, call.run, is_backward=False)
+
+
+def check_gradients(
+    spec: Spec,
+    arguments: Arguments,
+    outputs: Tensors,
+    grad_outputs: Tensors,
+    grad_inputs: Tensors,
+) -> dict[str, Checked | Unchecked]:
+    """Checks the gradients of the arguments of a call, from those of its results.
+
+    Args and raises: see `check_call`. The result has an entry for each of
+    `grad_inputs`.
+    """
+    if spec.kind == Kind.MASKED and "0" in outputs and "0" in grad_inputs:
+        # An element of 0 shows by its gradient whether it was dropped.
+        kept = (outputs["0"] != 0) | (grad_inputs["0"] != 0)
+        outputs = {"0": kept}
+    call = _Replay(spec, arguments, outputs)
+    wanted = list(grad_inputs)
+
+    def run(given: Arguments, grads: Tensors) -> dict[str, torch.Tensor]:
+        return gradients(call.results, given, grads, wanted)
+
+    return call.check(grad_inputs, run, is_backward=True, grads=grad_outputs)
+
+
+def is_real(value: Any) -> bool:
+    """Returns whether a tensor has elements that are rounded."""
+    return bool(value.dtype.is_floating_point or value.dtype.is_complex)
+
+
+def gradients(
+    results: Callable[[Arguments], dict[str, torch.Tensor]],
+    given: Arguments,
+    grads: Tensors,
+    wanted: list[str],
+) -> dict[str, torch.Tensor]:
+    """Returns the gradients of the arguments at the indexes `wanted`, as autograd
+    computes them in float64.
+
+    Raises:
+        Unchecked: The call has no such argument, or no gradient flows to it.
+    """
+    import torch
+
+    with torch.enable_grad():
+        leaves: dict[str, torch.Tensor] = {}
+
+        def as_leaf(path: str, value: torch.Tensor) -> torch.Tensor:
+            if path not in wanted or not is_real(value):
+                return value
+            leaves[path] = value.detach().clone().requires_grad_(True)
+            # A function that works in place must not change a leaf.
+            return leaves[path].view_as(leaves[path]).clone()
+
+        out = results(trees.replaced(given, as_leaf))
+        pairs = [
+            (out[index], grad.reshape(out[index].shape))
+            for index, grad in grads.items()
+            if index in out and out[index].requires_grad
+        ]
+        if len(leaves) != len(wanted) or len(pairs) != len(grads) or not pairs:
+            raise Unchecked("its gradients do not belong to its recorded arguments")
+        found = torch.autograd.grad(
+            [each for each, _ in pairs],
+            [leaves[index] for index in wanted],
+            [grad.to(each.dtype) for each, grad in pairs],
+            allow_unused=True,
+        )
+    return {
+        index: torch.zeros_like(leaves[index]) if grad is None else grad.detach()
+        for index, grad in zip(wanted, found, strict=True)
+    }
+
+
+def _check_size(arguments: Arguments, outputs: Tensors) -> None:
+    """Refuses to create a tensor that is larger than the recorded one."""
+    most = max((each.numel() for each in outputs.values()), default=0)
+    size = 1
+    for value in trees.numbers_of(arguments):
+        size = max(size, abs(value)) if len(outputs) else size
+    product = math.prod(max(abs(value), 1) for value in trees.numbers_of(arguments))
+    if min(size, product) > max(most, 1) * 64:
+        raise Unchecked("it creates a tensor of another size than the recorded one")
+
+
+def _check_exact(
+    spec: Spec, arguments: Arguments, outputs: Tensors
+) -> dict[str, Checked | Unchecked]:
+    import torch
+
+    found = references.call(spec, arguments)
+    out: dict[str, Checked | Unchecked] = {}
+    for index, recorded in outputs.items():
+        exact = found.get(index)
+        if exact is None or exact.shape != recorded.shape:
+            out[index] = _mismatch(exact, recorded)
+        elif exact.dtype != recorded.dtype:
+            # Functions on tensors of integers may return floats of any dtype.
+            out[index] = Checked(
+                exact, score_equal(recorded.to(torch.float64), exact.to(torch.float64))
+            )
+        else:
+            out[index] = Checked(exact, score_equal(recorded, exact))
+    return out
+
+
+def _mismatch(exact: torch.Tensor | None, recorded: torch.Tensor) -> Unchecked:
+    if exact is None:
+        return Unchecked("its recorded results are not those of the function")
+    return Unchecked(
+        "its result has another shape than the function returns",
+        f"{tuple(recorded.shape)} instead of {tuple(exact.shape)}",
+    )
+
+
+class _Replay:
+    """A call that is made again in float64."""
+
+    def __init__(self, spec: Spec, arguments: Arguments, outputs: Tensors) -> None:
+        self._spec = spec
+        self._arguments = arguments
+        self._outputs = outputs
+        self._wide = trees.widened(arguments)
+
+    def results(self, given: Arguments) -> dict[str, torch.Tensor]:
+        """Returns the results for arguments in float64 by index."""
+        return references.exact(self._spec, given, self._outputs)
+
+    def run(self, given: Arguments, _: Tensors) -> dict[str, torch.Tensor]:
+        """The same, for `check`."""
+        return self.results(given)
+
+    def check(
+        self,
+        recorded: Tensors,
+        run: Callable[[Arguments, Tensors], dict[str, torch.Tensor]],
+        *,
+        is_backward: bool,
+        grads: Tensors | None = None,
+    ) -> dict[str, Checked | Unchecked]:
+        """Checks what `run` computes from arguments and gradients in float64."""
+        import torch
+
+        wide_grads = {k: v.to(trees.wide_of(v.dtype)) for k, v in (grads or {}).items()}
+        exact = run(self._wide, wide_grads)
+        out: dict[str, Checked | Unchecked] = {}
+        noises: dict[float, dict[str, torch.Tensor]] = {}
+        for index, given in recorded.items():
+            result = exact.get(index)
+            if result is None or result.shape != given.shape:
+                out[index] = _mismatch(result, given)
+                continue
+            if not is_real(given):
+                out[index] = Checked(
+                    result.to(given.dtype), score_equal(given, result.to(given.dtype))
+                )
+                continue
+            inner = self._inner_roundoff(given.dtype, grads, is_backward)
+            if inner not in noises:
+                noises[inner] = self._noise(exact, run, wide_grads, inner, is_backward)
+            noise = noises[inner][index] + self._own_noise(result, inner, is_backward)
+            if inner == roundoff(given.dtype):
+                # Small terms are rounded to multiples of the smallest number.
+                terms = self._length(result, wide_grads)
+                noise = noise + smallest_step(given.dtype) * math.sqrt(terms)
+            score, golden = score_rounded(given, result, noise)
+            out[index] = Checked(_stored(golden, given.dtype), score)
+        return out
+
+    def _inner_roundoff(
+        self, dtype: torch.dtype, grads: Tensors | None, is_backward: bool
+    ) -> float:
+        """Returns the unit roundoff of the roundings inside of the function.
+
+        Functions on narrow types compute in float32, unless they consist of several
+        functions. If the result is narrower than an argument, as under autocast,
+        the arguments are rounded first.
+        """
+        own = roundoff(dtype)
+        given = [*trees.tensors_of(self._arguments), *(grads or {}).values()]
+        roundoffs = [roundoff(each.dtype) for each in given if is_real(each)]
+        is_cast = any(each < own for each in roundoffs)
+        has_steps = self._spec.kind in (Kind.COMPOSITE, Kind.ATTENTION)
+        if is_cast or has_steps or is_backward:
+            return own
+        return min(own, _FLOAT32_ROUNDOFF)
+
+    def _own_noise(
+        self, result: torch.Tensor, inner: float, is_backward: bool
+    ) -> torch.Tensor:
+        """Returns the noise of the function itself, apart from that of its terms."""
+        import torch
+
+        kind = self._spec.kind
+        if kind == Kind.COMPOSITE and not is_backward:
+            return result.abs() * inner * _STEP_ROUNDINGS
+        if kind == Kind.ACTIVATION and not is_backward:
+            floats = [t for t in trees.tensors_of(self._wide) if is_real(t)]
+            noise = result.abs() * inner * _ELEMENTARY
+            for each in floats:
+                try:
+                    noise = noise + each.abs().expand(result.shape) * inner * _ACTIVATION
+                except RuntimeError:
+                    noise = noise + each.abs().max() * inner * _ACTIVATION
+            return noise
+        if kind == Kind.ROUNDED and not is_backward:
+            is_plain = self._spec.plain in references.ARITHMETIC
+            return result.abs() * inner * (0.0 if is_plain else _ELEMENTARY)
+        return torch.zeros_like(result.abs())
+
+    def _noise(
+        self,
+        exact: dict[str, torch.Tensor],
+        run: Callable[[Arguments, Tensors], dict[str, torch.Tensor]],
+        grads: Tensors,
+        inner: float,
+        is_backward: bool,
+    ) -> dict[str, torch.Tensor]:
+        """Returns the noise that roundings of the terms make in each result."""
+        import torch
+
+        is_of_elements = self._spec.kind in (Kind.ROUNDED, Kind.ACTIVATION, Kind.MASKED)
+        tensors_too = is_backward or not is_of_elements
+        numbers_too = is_of_elements
+        sums = {k: torch.zeros_like(v.abs()) for k, v in exact.items() if is_real(v)}
+        few = all(each.numel() < _FEW_ELEMENTS for each in sums.values())
+        probes = _PROBES_OF_FEW if few else _PROBES
+        if not tensors_too and not trees.has_floats(self._wide):
+            return sums
+        generator = torch.Generator().manual_seed(_SEED)
+        for _ in range(probes):
+            disturb = trees.Disturbance(inner, generator, tensors_too, numbers_too)
+            given = disturb.of(self._wide)
+            moved = run(given, {k: disturb.tensor(v) for k, v in grads.items()})
+            for index, total in sums.items():
+                change = (moved[index] - exact[index]).abs()
+                total += torch.nan_to_num(change, 0.0, 0.0, 0.0).square()
+        left_over = is_backward or self._spec.kind == Kind.ATTENTION
+        return {
+            index: _smoothed(total / probes, left_over)
+            * self._growth(exact[index], grads, is_backward)
+            for index, total in sums.items()
+        }
+
+    def _growth(
+        self, result: torch.Tensor, grads: Tensors, is_backward: bool
+    ) -> float:
+        """Returns the factor by which the roundings of sums grow."""
+        if self._spec.kind in (Kind.ROUNDED, Kind.ACTIVATION) and not is_backward:
+            return 1.0
+        factor = 1 + _GROWTH * math.sqrt(self._length(result, grads))
+        if is_backward:
+            return factor * _BACKWARD
+        return factor * (_STEPS if self._spec.kind == Kind.COMPOSITE else 1.0)
+
+    def _length(self, result: torch.Tensor, grads: Tensors) -> int:
+        """Returns the number of terms that an element of the result is the sum of,
+        or more.
+        """
+        return references.sum_length(self._spec, self._wide, result, grads)
+
+
+def _stored(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Returns the exact result in the narrowest dtype whose roundings do not count."""
+    import torch
+
+    return exact.to(torch.float32) if dtype.itemsize < 4 else exact
+
+
+def _smoothed(squares: torch.Tensor, left_over: bool) -> torch.Tensor:
+    """Returns standard deviations from squares of which there are few samples.
+
+    Rows and columns of a result have their own magnitudes, so the square at a
+    position is estimated by the means of its row and of its column.
+    """
+    import torch
+
+    if squares.numel() < 2:
+        return squares.sqrt()
+    total = squares.mean()
+    if float(total) == 0:
+        return squares
+    if squares.dim() < 2:
+        return torch.maximum(squares, total.expand_as(squares)).sqrt()
+    rows = squares.mean(-1, keepdim=True)
+    columns = squares.flatten(0, -2).mean(0)
+    out = torch.maximum(squares, rows * columns / total).sqrt()
+    if left_over:
+        matrices = squares.mean((-2, -1), keepdim=True).sqrt()
+        out = torch.maximum(out, matrices * _LEFT_OVER)
+    return out

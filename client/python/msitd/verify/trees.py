@@ -1,0 +1,130 @@
+"""Walks and changes the arguments of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from msitd.verify.arguments import Arguments
+
+if TYPE_CHECKING:
+    import torch
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, tuple):
+        for position, each in enumerate(value):
+            yield from _walk(each, f"{path}.{position}")
+    else:
+        yield path, value
+
+
+def leaves_of(arguments: Arguments) -> Iterator[tuple[str, Any]]:
+    """Yields all leaves with their indexes."""
+    for position, value in enumerate(arguments.args):
+        yield from _walk(value, str(position))
+    for name, value in arguments.kwargs.items():
+        yield from _walk(value, name)
+
+
+def tensors_of(arguments: Arguments) -> list[torch.Tensor]:
+    """Returns the tensors in the arguments."""
+    import torch
+
+    return [each for _, each in leaves_of(arguments) if isinstance(each, torch.Tensor)]
+
+
+def numbers_of(arguments: Arguments) -> list[int]:
+    """Returns the integers in the arguments."""
+    return [each for _, each in leaves_of(arguments) if type(each) is int]
+
+
+def has_floats(arguments: Arguments) -> bool:
+    """Returns whether an argument is a float that is not a tensor."""
+    return any(type(each) is float for _, each in leaves_of(arguments))
+
+
+def _mapped(value: Any, path: str, change: Callable[[str, Any], Any]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(
+            _mapped(each, f"{path}.{position}", change)
+            for position, each in enumerate(value)
+        )
+    return change(path, value)
+
+
+def mapped(arguments: Arguments, change: Callable[[str, Any], Any]) -> Arguments:
+    """Returns the arguments with each leaf replaced."""
+    return Arguments(
+        tuple(_mapped(v, str(i), change) for i, v in enumerate(arguments.args)),
+        {name: _mapped(v, name, change) for name, v in arguments.kwargs.items()},
+    )
+
+
+def replaced(
+    arguments: Arguments, change: Callable[[str, torch.Tensor], torch.Tensor]
+) -> Arguments:
+    """Returns the arguments with each tensor replaced."""
+    import torch
+
+    def of(path: str, value: Any) -> Any:
+        return change(path, value) if isinstance(value, torch.Tensor) else value
+
+    return mapped(arguments, of)
+
+
+def wide_of(dtype: torch.dtype) -> torch.dtype:
+    """Returns the dtype in which a tensor of `dtype` is computed with."""
+    import torch
+
+    if dtype.is_floating_point:
+        return torch.float64
+    return torch.complex128 if dtype.is_complex else dtype
+
+
+def widened(arguments: Arguments) -> Arguments:
+    """Returns the arguments in float64, also where they name a dtype."""
+    import torch
+
+    def of(_: str, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(wide_of(value.dtype))
+        return wide_of(value) if isinstance(value, torch.dtype) else value
+
+    return mapped(arguments, of)
+
+
+class Disturbance:
+    """Moves each number by one rounding, up or down at random."""
+
+    def __init__(
+        self, step: float, generator: torch.Generator, tensors: bool, numbers: bool
+    ) -> None:
+        self._step = step
+        self._generator = generator
+        self._tensors = tensors
+        self._numbers = numbers
+
+    def of(self, arguments: Arguments) -> Arguments:
+        """Returns disturbed arguments."""
+        return mapped(arguments, self._leaf)
+
+    def _leaf(self, _: str, value: Any) -> Any:
+        import torch
+
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value) if self._tensors else value
+        if self._numbers and type(value) is float:
+            return value * (1 + self._step)
+        return value
+
+    def tensor(self, value: torch.Tensor) -> torch.Tensor:
+        """Returns a disturbed tensor. Integers stay as they are."""
+        import torch
+
+        if not (value.dtype.is_floating_point or value.dtype.is_complex):
+            return value
+        signs = torch.randint(
+            0, 2, value.shape, generator=self._generator, dtype=torch.int8
+        )
+        return value * (1 + self._step * (2.0 * signs.to(torch.float64) - 1))
