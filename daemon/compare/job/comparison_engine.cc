@@ -20,6 +20,7 @@
 #include "daemon/compare/view/tensor_view.h"
 #include "protos/base/check.h"
 #include "protos/base/order_label.h"
+#include "protos/base/tolerance_record.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -80,6 +81,7 @@ absl::Status ComparisonEngine::OpenRuns() {
 
 absl::Status ComparisonEngine::FindOrder() {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, golden_->GetInfo());
+  states_tolerances_ = StatesTolerances(run.spec.labels);
   if (HasKnownOrder(run.spec.labels)) return absl::OkStatus();
   has_order_ = false;
   origins_.SetOrderUnknown();
@@ -265,6 +267,7 @@ void ComparisonEngine::Plan(const TensorGroup& group) {
   std::vector<PairTask> tasks;
   PairPlanner planner(plan_.policy, plan_.reading);
   const std::vector<PairBasis> bases = BasesOf(group);
+  const StatedTolerances stated = StatedTolerancesOf(group);
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairBasis basis = bases.empty() ? PairBasis() : bases[i];
@@ -273,8 +276,11 @@ void ComparisonEngine::Plan(const TensorGroup& group) {
     const bool is_later =
         is_partial && (!MayComeEarly(pair) || WaitsForCalls(key, pair) ||
                        basis != PairBasis());
-    const PairPlan& plan =
+    PairPlan& plan =
         plans.emplace_back(is_later ? PairPlan() : planner.Plan(pair, basis));
+    if (auto found = stated.Find(pair); found != nullptr) {
+      ApplyStatedTolerance(std::move(found), plan);
+    }
     if (!plan.is_measured()) continue;
     tasks.push_back(
         {&pair, plan.verification.request, plan.is_sampled(), plan.any_order});

@@ -21,6 +21,7 @@
 #include "daemon/compare/job/comparison_observer.h"
 #include "daemon/compare/job/mapping_loader.h"
 #include "daemon/compare/job/row_sum_reader.h"
+#include "daemon/compare/job/stated_tolerances.h"
 #include "daemon/compare/job/token_choice.h"
 #include "daemon/compare/job/view_hints.h"
 #include "daemon/compare/judge/idle_rules.h"
@@ -195,6 +196,7 @@ class ComparisonEngine {
   absl::Status CheckFromAnyThread() const;
   absl::Status OpenRuns();
   // Determines whether the execution order of the golden run is known.
+  // Also determines whether the golden run states tolerances.
   absl::Status FindOrder();
   // Returns an error if a run does not have the id in the plan.
   absl::Status CheckRunIds(const storage::WaitCheck& wait);
@@ -217,6 +219,7 @@ class ComparisonEngine {
   // Adds the numbers of the watches that hold to the row.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   std::vector<PairBasis> BasesOf(const TensorGroup& group);
+  StatedTolerances StatedTolerancesOf(const TensorGroup& group);
   // Returns the coarsest type that differs at earlier tokens of the rank; see
   // PastType. Reads the runs once for each rank.
   DType PastTypeOf(const TensorGroup& group);
@@ -366,7 +369,8 @@ class ComparisonEngine {
   PairingHints pairing_hints_;
   ViewHints view_hints_;
   RequiredTolerances required_tolerances_;
-  bool has_order_ = true;  // HasKnownOrder of the golden run.
+  bool has_order_ = true;           // HasKnownOrder of the golden run.
+  bool states_tolerances_ = false;  // StatesTolerances of the golden run.
   OriginFinder origins_;
   Conditioning conditioning_;
   Findings findings_;

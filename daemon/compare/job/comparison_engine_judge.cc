@@ -46,9 +46,20 @@ absl::StatusOr<Judgment> ComparisonEngine::Judge(const TensorGroup& group,
   return judgment;
 }
 
+StatedTolerances ComparisonEngine::StatedTolerancesOf(
+    const TensorGroup& group) {
+  if (!states_tolerances_) return StatedTolerances();
+  absl::StatusOr<StatedTolerances> read = StatedTolerances::Read(
+      *golden_, group, [this] { return CheckFromAnyThread(); });
+  // Without the statements, the default policy would pass more than they do.
+  return read.ok() ? *std::move(read)
+                   : StatedTolerances::Unreadable(read.status());
+}
+
 void ComparisonEngine::AddBounds(const PairPlan& plan,
                                  const Judgment& judgment) {
-  if (judgment.has_bounds) {
+  // Statements have a bound for each tensor, which no flag replaces.
+  if (judgment.has_bounds && plan.stated == nullptr) {
     required_tolerances_.Add(plan.verification, judgment.judged(), row_count_);
   }
   for (const StatisticsOutcome::JudgedPart& part : judgment.parts) {

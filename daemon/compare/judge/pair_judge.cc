@@ -9,6 +9,7 @@
 
 #include "daemon/compare/judge/equal_masks.h"
 #include "daemon/compare/judge/row_builder.h"
+#include "daemon/compare/judge/stated_tolerance.h"
 #include "daemon/compare/judge/summary_bounds.h"
 #include "daemon/compare/view/any_order.h"
 #include "daemon/compare/view/tensor_view.h"
@@ -370,6 +371,11 @@ Judgment JudgeUnmeasured(const TensorPair& pair, const PairPlan& plan,
   using Way = PairPlan::Way;
   Judgment out;
   out.is_by_basis = plan.verification.is_by_basis;
+  if (plan.way == Way::kStated) {
+    row.set_not_compared(!plan.stated->is_covered);
+    Decide(v1::SKIPPED, plan.stated->reason, row);
+    return out;
+  }
   if (plan.way == Way::kAlone) {
     JudgeAlone(pair, context, row);
     return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,8 @@
 #include "daemon/compare/view/any_order.h"
 
 namespace msitd::compare {
+
+struct StatedTolerance;
 
 // See v1.Comparison.Reading.
 enum class Reading : uint8_t { kBytes, kUnproven, kSamples };
@@ -22,6 +25,7 @@ inline constexpr int kProvenReadMax = 4;
 struct PairPlan {
   enum class Way : uint8_t {
     kLater,        // More tensors of the group may arrive.
+    kStated,       // The golden run states that the tensor is not judged.
     kAlone,        // Only one run has the tensor.
     kShardsAmiss,  // The shards of a side do not form one tensor.
     kViewUnfit,    // The view of a side does not fit.
@@ -51,6 +55,9 @@ struct PairPlan {
   bool is_unread = false;
   // Set if the rows of the pair may be in any order and must be read.
   std::optional<AnyOrder> any_order = {};
+  // What the golden run states about the tensor; null if that does not affect
+  // the plan. Owns the predicate of `verification`.
+  std::shared_ptr<const StatedTolerance> stated = nullptr;
 
   // True if the bytes or samples must be read.
   bool is_measured() const { return way == Way::kBytes || is_sampled(); }

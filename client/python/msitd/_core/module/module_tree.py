@@ -15,6 +15,11 @@ DOCUMENT_NAME = "module_tree.json"
 
 _VERSION = 1
 
+# Limits for the attributes of a module, as in module_tree.proto.
+_ATTRIBUTES_MAX = 32
+_ATTRIBUTE_MAX = 256
+_TUPLE_MAX = 16
+
 
 def module_tree(
     model: torch.nn.Module, op_of: Callable[[str], str], names: ModuleNames
@@ -40,6 +45,7 @@ def module_tree(
                 "training": bool(module.training),
                 "parameters": _shapes(module.named_parameters(recurse=False)),
                 "buffers": _shapes(module.named_buffers(recurse=False)),
+                "attributes": _attributes_of(module),
             }
         )
     return modules
@@ -49,10 +55,13 @@ def document(trees: Iterable[list[dict[str, Any]]]) -> str:
     """Returns the document `module_tree.json` of the models of a rank.
 
     `version` is 1. `modules` has one object per module, parents before their
-    children: `op`, `class`, `parent`, `training`, `parameters` and `buffers`.
+    children: `op`, `class`, `parent`, `training`, `parameters`, `buffers` and
+    `attributes`.
     `class` includes the path of the Python module. `parent` is the op of the
     enclosing module, or null for a model itself. `parameters` and `buffers` are
-    those of the module itself by name, with `shape` and `dtype`.
+    those of the module itself by name, with `shape` and `dtype`. `attributes` are
+    its attributes that are numbers, bools, texts, None, or tuples of these, as
+    Python writes them.
     """
     return json.dumps(
         {"version": _VERSION, "modules": [one for tree in trees for one in tree]},
@@ -101,6 +110,31 @@ def _shapes(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Any]:
         }
         for name, tensor in tensors
     }
+
+
+def _attributes_of(module: torch.nn.Module) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for name, value in vars(module).items():
+        if len(out) == _ATTRIBUTES_MAX:
+            break
+        if name.startswith("_") or name == "training" or not _is_plain(value):
+            continue
+        text = repr(value)
+        if name.isidentifier() and len(text) <= _ATTRIBUTE_MAX and text.isascii():
+            out[name] = text
+    return out
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is tuple:
+        return len(value) <= _TUPLE_MAX and all(map(_is_number, value))
+    return value is None or type(value) is str or _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (bool, float) or (
+        type(value) is int and value.bit_length() < 64
+    )
 
 
 def _shape_of(tensor: torch.Tensor) -> list[int] | None:
