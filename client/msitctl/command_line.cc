@@ -171,6 +171,7 @@ CommandLine::CommandLine() : app_("", "msitctl") {
   AddWatchCommand(*this);
   AddExecCommand(*this);
   AddBisectCommand(*this);
+  AddVerifyCommand(*this);
   AddBatchCommand(*this);
   AddCompletionCommand(*this);
   AddHelpCommand(*this);

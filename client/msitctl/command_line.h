@@ -108,6 +108,7 @@ void AddNodeCommands(CommandLine& line);
 void AddWatchCommand(CommandLine& line);
 void AddExecCommand(CommandLine& line);
 void AddBisectCommand(CommandLine& line);
+void AddVerifyCommand(CommandLine& line);
 void AddBatchCommand(CommandLine& line);
 void AddCompletionCommand(CommandLine& line);
 void AddHelpCommand(CommandLine& line);

@@ -5,21 +5,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
-#include "client/ask/query/child_command.h"
 #include "client/ask/text/conclusion.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/flag/one_of.h"
 #include "client/msitctl/flag/whole_number.h"
 #include "client/msitctl/verb/partial.h"
+#include "client/msitctl/verb/python_package.h"
 #include "protos/status/status.h"
 
 namespace msitd::msitctl {
@@ -29,68 +25,10 @@ namespace {
 constexpr int64_t kRowsMax = 10'000;
 constexpr int64_t kWorkersMax = 4096;
 
-// The package's exit codes for a result, and for an error that it has printed
-// on stderr.
-constexpr int kAnswered = 0;
-constexpr int kToldUsage = 2;
-constexpr int kToldLocal = 3;
-// Python's exit codes for signals begin here.
-constexpr int kSignalExit = 128;
-
-// A folder that is removed with this object.
-class Scratch {
- public:
-  static absl::StatusOr<Scratch> Make() {
-    std::error_code error;
-    const auto base = std::filesystem::temp_directory_path(error);
-    std::string path = (base / "msitctl-XXXXXX").string();
-    if (error || mkdtemp(path.data()) == nullptr) {
-      return MakeStatus(absl::StatusCode::kUnavailable,
-                        "cannot make a folder in {}", base.string());
-    }
-    return Scratch(std::move(path));
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  std::string File(std::string_view name) const {
-    return fmt::format("{}/{}", path_, name);
-  }
-
- private:
-  explicit Scratch(std::string path) : path_(std::move(path)) {}
-
-  std::string path_;
-};
-
-// Returns the endpoint in the form that the package requires: HOST:PORT, or
-// unix: and the socket itself.
-std::string EndpointOf(const ask::ConnectionOptions& connection) {
-  constexpr std::string_view kDns = "dns:///";
-  const std::string& target = connection.target;
-  return target.starts_with(kDns) ? target.substr(kDns.size()) : target;
-}
-
-ask::Environment EnvironmentOf(const ask::ConnectionOptions& connection) {
-  const auto given = [](const std::string& text) {
-    return text.empty() ? std::nullopt : std::optional(text);
-  };
-  return {{"MSITD_ENDPOINT", EndpointOf(connection)},
-          {"MSITCTL_TLS", connection.tls ? "true" : "false"},
-          {"MSITCTL_CA_FILE", given(connection.ca_file)},
-          {"MSITCTL_CERT_FILE", given(connection.cert_file)},
-          {"MSITCTL_KEY_FILE", given(connection.key_file)}};
-}
-
 std::vector<std::string> WordsOf(const Invocation& invocation,
                                  const PartsFlags& flags,
                                  const std::string& python, int64_t rows_max,
-                                 const Scratch& scratch) {
+                                 const ScratchFolder& scratch) {
   std::vector<std::string> words = {python,
                                     "-m",
                                     "msitd.fleet",
@@ -120,7 +58,7 @@ std::vector<std::string> WordsOf(const Invocation& invocation,
   return words;
 }
 
-ask::Outcome ReadAnswer(const Scratch& scratch, const std::string& python,
+ask::Outcome ReadAnswer(const ScratchFolder& scratch, const std::string& python,
                         ComparedParts& out) {
   std::ifstream file(scratch.File("answer"), std::ios::binary);
   v1::StreamComparisonRowsResponse answer;
@@ -170,7 +108,7 @@ ask::Outcome CompareInParts(Invocation& invocation, const PartsFlags& flags,
                             const std::string& python, int64_t rows_max,
                             const v1::CreateComparisonRequest& request,
                             ComparedParts& out) {
-  const absl::StatusOr<Scratch> scratch = Scratch::Make();
+  const absl::StatusOr<ScratchFolder> scratch = ScratchFolder::Make();
   if (!scratch.ok()) {
     return ask::LocalError(Message(scratch.status()));
   }
@@ -183,21 +121,17 @@ ask::Outcome CompareInParts(Invocation& invocation, const PartsFlags& flags,
   const std::vector<std::string> words = WordsOf(
       invocation, flags, python,
       rows_max == 0 ? kRowsMax : std::min(rows_max, kRowsMax), *scratch);
-  const absl::StatusOr<int> ended = [&] {
-    const ask::Interrupts::Handover handover(invocation.interrupts());
-    return ask::RunCommand(words,
-                           EnvironmentOf(invocation.options().connection));
-  }();
+  const absl::StatusOr<int> ended = RunPackage(invocation, words);
   if (!ended.ok()) {
     return ask::LocalError(fmt::format(
         "--engine {} needs Python with the package msitd[ray], and --python "
         "{} cannot be run: {}",
         flags.engine, python, Message(ended.status())));
   }
-  if (*ended == kAnswered) return ReadAnswer(*scratch, python, out);
-  if (*ended == kToldUsage) return {ask::kExitUsage, ""};
-  if (*ended == kToldLocal) return {ask::kExitLocal, ""};
-  if (*ended > kSignalExit) return ask::Interrupted();
+  if (*ended == kPackageAnswered) return ReadAnswer(*scratch, python, out);
+  if (*ended == kPackageUsage) return {ask::kExitUsage, ""};
+  if (*ended == kPackageLocal) return {ask::kExitLocal, ""};
+  if (*ended > kPackageSignal) return ask::Interrupted();
   // Python itself has printed the reason.
   return ask::LocalError(fmt::format(
       "--engine {0}: {1} -m msitd.fleet exits with {2}; it needs the package "

@@ -1,0 +1,15 @@
+"""Checks the calls of a run by making them again in float64: `msitctl verify`.
+
+`__main__` is the program that msitctl starts, and `worker` runs in a child process of
+it. `records` reads the calls of a run, `arguments` builds their arguments, `checking`
+checks one call, `golden` writes what is known about it into the golden run, and
+`comparing` compares the run with that. `suspects` selects the ops that a comparison
+suspects.
+
+`table` and `modules` are the fixed tables of functions and classes, the only code that
+a run can cause to be executed. `replay` makes a call again, with the `references` of
+functions that need one, and `scores` measures its results in rounding units. `trees`
+walks arguments. `unchecked` has the exception for calls that cannot be checked.
+
+Everything is imported late: checking needs torch, and reading a run needs grpcio.
+"""

@@ -1,0 +1,181 @@
+"""Reads the records of a run, as the calls that made them.
+
+A call of an op is known by its rank, token, op and number. Its records are spread over
+the token, because the parts of a module are recorded between its inputs and its
+outputs, and gradients follow much later. All records of a rank and token are therefore
+held in memory, without their bytes: about 1 KiB each.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msitd import query
+from msitd.query import select
+from msitd.query.arrays import to_torch
+from msitd.query.errors import QueryError
+from msitd.verify.arguments import Leaf, dtype_of
+from msitd.verify.unchecked import Unchecked
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd.query import Connection, Tensor
+
+# Maximum number of records of one rank and token. Further ones are not checked.
+RECORDS_MAX = 1 << 20
+# Maximum size of the tensors that are kept because later calls may have the same.
+_CACHE_BYTES_MAX = 256 << 20
+
+_VALUES = ("number", "text", "none", "dtype", "other")
+_INPUTS = ("input", "grad_output", "weight")
+_RESULTS = ("output", "grad_input", "grad_weight")
+IOS = (*_INPUTS, *_RESULTS)
+
+TOO_MANY = "its token has too many records"
+
+
+class CallKey(NamedTuple):
+    """A call within its rank and token."""
+
+    op: str
+    call: int
+
+
+@dataclass
+class Call:
+    """The records of a call, by io and index. Values are leaves without a record."""
+
+    key: CallKey
+    leaves: dict[str, dict[str, Leaf]] = field(
+        default_factory=lambda: collections.defaultdict(dict)
+    )
+
+    def tensors(self, io: str) -> dict[str, Tensor]:
+        """Returns the tensors of a side by index."""
+        found = self.leaves.get(io, {})
+        return {i: leaf.record for i, leaf in found.items() if leaf.kind == "tensor"}
+
+
+@dataclass
+class Group:
+    """The records of a rank and token."""
+
+    rank: int
+    token: int
+    # Tensors of ops, in the order of execution.
+    tensors: list[Tensor]
+    calls: dict[CallKey, Call]
+    # Whether there are more records than RECORDS_MAX.
+    is_cut: bool
+
+
+class Selection(NamedTuple):
+    """What is to be checked; None: everything."""
+
+    ops: tuple[str, ...] | None = None
+    ranks: tuple[int, ...] | None = None
+    tokens: tuple[tuple[int, int], ...] | None = None
+
+    def filter(self, **more: Any) -> Any:
+        """Returns the filter of a query."""
+        tokens = None
+        if self.tokens is not None:
+            tokens = [query.TokenRange(first, last) for first, last in self.tokens]
+        asked = {"ops": self.ops, "ranks": self.ranks, "tokens": tokens, **more}
+        return select(**asked)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is left out."""
+        return self == Selection()
+
+
+def groups_of(daemon: Connection, run: str, chosen: Selection) -> Iterator[tuple[int, int]]:
+    """Yields the ranks and tokens that have tensors, tokens first."""
+    found = []
+    by_rank = daemon.tensors.stats(run, chosen.filter(), by="rank")
+    for rank in by_rank.groups:
+        wanted = chosen._replace(ranks=(int(rank.key),))
+        by_token = daemon.tensors.stats(run, wanted.filter(), by="token")
+        found += [(int(token.key), int(rank.key)) for token in by_token.groups]
+    yield from ((rank, token) for token, rank in sorted(found))
+
+
+def read_group(
+    daemon: Connection, run: str, rank: int, token: int, chosen: Selection
+) -> Group:
+    """Returns the records of a rank and token that are to be checked."""
+    wanted = chosen._replace(ranks=(rank,), tokens=((token, token),))
+    listing = daemon.tensors.list(run, wanted.filter(kinds=("tensor", *_VALUES)))
+    calls: dict[CallKey, Call] = {}
+    tensors = []
+    count = 0
+    for record in islice(listing, RECORDS_MAX + 1):
+        count += 1
+        if count > RECORDS_MAX:
+            break
+        key = CallKey(record.op, record.call)
+        call = calls.get(key)
+        if call is None:
+            call = calls[key] = Call(key)
+        sides = call.leaves[record.io]
+        if record.kind == "tensor":
+            tensors.append(record)
+            sides[record.index] = Leaf(record.index, "tensor", "", record)
+        else:
+            sides.setdefault(record.index, Leaf(record.index, record.kind, record.value))
+    tensors.sort(key=lambda each: (each.sequence, each.name))
+    return Group(rank, token, tensors, calls, count > RECORDS_MAX)
+
+
+class TensorReader:
+    """Reads the bytes of tensors, and keeps those that were read last."""
+
+    def __init__(self, daemon: Connection, size_max: int) -> None:
+        self._daemon = daemon
+        self._size_max = size_max
+        self._known: collections.OrderedDict[Any, torch.Tensor] = (
+            collections.OrderedDict()
+        )
+        self._known_bytes = 0
+
+    def read(self, record: Tensor) -> torch.Tensor:
+        """Returns a tensor, which the caller must not change.
+
+        Raises:
+            Unchecked: Its bytes are not kept, or it cannot be computed with.
+            QueryError: The daemon does not answer.
+        """
+        if not record.has_bytes:
+            raise Unchecked("the bytes of a tensor are not kept")
+        if record.placement:
+            raise Unchecked("a tensor is the shard of a rank")
+        if record.size_bytes > self._size_max:
+            raise Unchecked("a tensor is larger than --size-max")
+        key = (record.hash, record.dtype, record.shape)
+        found = self._known.get(key)
+        if found is not None:
+            self._known.move_to_end(key)
+            return found
+        dtype_of(record.dtype)
+        try:
+            data = self._daemon.tensors._read_bytes(record, False)
+        except QueryError as error:
+            if error.code in ("NOT_FOUND", "FAILED_PRECONDITION", "DATA_LOSS"):
+                raise Unchecked("the bytes of a tensor cannot be read") from error
+            raise
+        tensor = to_torch(data, record.dtype, record.shape)
+        self._keep(key, tensor)
+        return tensor
+
+    def _keep(self, key: Any, tensor: torch.Tensor) -> None:
+        self._known[key] = tensor
+        self._known_bytes += tensor.nbytes
+        while self._known_bytes > _CACHE_BYTES_MAX and len(self._known) > 1:
+            _, oldest = self._known.popitem(last=False)
+            self._known_bytes -= oldest.nbytes

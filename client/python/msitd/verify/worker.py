@@ -1,0 +1,218 @@
+"""Makes the calls of a run again. Runs in an interpreter of its own.
+
+A call of foreign data may end the interpreter, or never return. Before each call, its
+name is written to a file that survives, so that the parent process can start another
+worker that leaves the call out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msitd.query import select
+from msitd.query.errors import QueryError
+from msitd.verify import golden, modules, records, table
+from msitd.verify.checking import Checker
+from msitd.verify.records import Call, CallKey, Group, Selection, TensorReader
+from msitd.verify.unchecked import Unchecked
+
+if TYPE_CHECKING:
+    from msitd.query import Connection, Tensor
+    from msitd.verify.golden import GoldenWriter
+    from msitd.verify.replay import Checked
+
+# Size of the file that names the current call.
+PLACE_BYTES = 4096
+_PROGRESS_S = 1.0
+
+_CRASHED = "its replay ended the interpreter"
+_SHARED = "several calls of the token add to it"
+_BY_FUNCTIONS = "the functions that the module calls are checked"
+# Module trees after the first one of a rank.
+_TREES_MAX = 64
+
+
+class Place:
+    """The file that names the call that is being made."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def set(self, rank: int, token: int, key: CallKey, io: str) -> None:
+        """Names the call that is made from now on."""
+        text = json.dumps([rank, token, key.op, key.call, io]).encode()
+        if len(text) < PLACE_BYTES:
+            os.pwrite(self._file, text.ljust(PLACE_BYTES), 0)
+
+    def clear(self) -> None:
+        """States that no call is being made."""
+        os.pwrite(self._file, b" " * PLACE_BYTES, 0)
+
+
+class Options(NamedTuple):
+    """What a worker does."""
+
+    run: str
+    golden: str
+    chosen: Selection
+    size_max: int
+    progress: bool
+    # Calls that have ended an interpreter: rank, token, op, call, io.
+    crashed: frozenset[tuple[int, int, str, int, str]]
+
+
+class Worker:
+    """Checks all selected calls of a run that the golden run does not have yet."""
+
+    def __init__(self, daemon: Connection, options: Options, place: Place) -> None:
+        self._daemon = daemon
+        self._options = options
+        self._place = place
+        self._reader = TensorReader(daemon, options.size_max)
+        self._told = 0.0
+
+    def run(self) -> None:
+        """Checks the calls.
+
+        Raises:
+            QueryError: The daemon does not answer.
+            MsitError: It does not store the results.
+        """
+        options = self._options
+        run = self._daemon.runs.get(options.run)
+        for rank, tokens in _by_rank(self._daemon, options).items():
+            known = modules.Modules(self._tree_of(rank), self._weight_finder(rank))
+            checker = Checker(self._reader, known, options.size_max)
+            with golden.GoldenWriter(options.golden, rank, run.world_size) as writer:
+                for token in tokens:
+                    group = records.read_group(
+                        self._daemon, options.run, rank, token, options.chosen
+                    )
+                    self._check_group(group, checker, known, writer)
+
+    def _check_group(
+        self,
+        group: Group,
+        checker: Checker,
+        known: modules.Modules,
+        writer: GoldenWriter,
+    ) -> None:
+        done = golden.done_in(
+            self._daemon, self._options.golden, group.rank, group.token
+        )
+        # Modules are covered where functions were recorded.
+        has_functions = any(table.is_function(key.op) for key in group.calls)
+        counts: dict[str, int] = {}
+        for key in group.calls:
+            counts[key.op] = counts.get(key.op, 0) + 1
+        found: dict[tuple[CallKey, str], dict[str, Checked | Unchecked]] = {}
+        for number, record in enumerate(group.tensors):
+            key = CallKey(record.op, record.call)
+            if record.io not in records.IOS or (key, record.io, record.index) in done:
+                continue
+            self._report(group, number)
+            if record.io in ("input", "weight", "grad_output"):
+                self._copy(record, writer)
+                continue
+            is_module = not table.is_function(record.op)
+            if is_module and has_functions and not known.can_check(record.op):
+                writer.state(record, golden.COVERED + _BY_FUNCTIONS)
+                continue
+            outcomes = found.get((key, record.io))
+            if outcomes is None:
+                outcomes = self._outcomes(
+                    group, group.calls[key], record.io, counts[key.op], checker
+                )
+                found[key, record.io] = outcomes
+            outcome = outcomes.pop(record.index)
+            if is_module and has_functions and isinstance(outcome, Unchecked):
+                writer.state(record, golden.COVERED + _BY_FUNCTIONS)
+            else:
+                writer.write_result(record, outcome)
+            if not outcomes:
+                del found[key, record.io]
+                # Later results of the same call would be checked once more.
+                self._place.clear()
+        writer.flush()
+
+    def _outcomes(
+        self, group: Group, call: Call, io: str, call_count: int, checker: Checker
+    ) -> dict[str, Checked | Unchecked]:
+        place = (group.rank, group.token, *call.key, io)
+        if place in self._options.crashed:
+            return dict.fromkeys(call.tensors(io), Unchecked(_CRASHED))
+        if io == "grad_weight" and call_count > 1:
+            return dict.fromkeys(call.tensors(io), Unchecked(_SHARED))
+        self._place.set(group.rank, group.token, call.key, io)
+        return checker.check(call, group.token, io)
+
+    def _copy(self, record: Tensor, writer: GoldenWriter) -> None:
+        try:
+            tensor = self._reader.read(record)
+        except Unchecked as problem:
+            writer.state(record, golden.NOT_CHECKED + problem.reason)
+        else:
+            writer.write_input(record, tensor)
+
+    def _tree_of(self, rank: int) -> dict[str, modules.Module]:
+        """Returns the modules of a rank. Later versions of the document win."""
+        out: dict[str, modules.Module] = {}
+        chosen = select(ranks=rank, kinds="document", ops="module_tree.json")
+        for record in self._daemon.tensors.list(
+            self._options.run, chosen, limit=_TREES_MAX
+        ):
+            try:
+                text = self._daemon.tensors.read_bytes(record).decode()
+            except (QueryError, UnicodeDecodeError):
+                continue
+            out.update(modules.parse_tree(text))
+        return out
+
+    def _weight_finder(self, rank: int) -> Any:
+        known: dict[str, Tensor] = {}
+
+        def find(op: str, name: str) -> Any:
+            if op not in known:
+                chosen = select(ranks=rank, io="weight", tokens=0, ops=_literal(op))
+                found = self._daemon.tensors.list(self._options.run, chosen, limit=64)
+                known[op] = {each.index: each for each in found if each.op == op}
+            record = known[op].get(name)
+            return None if record is None else self._reader.read(record)
+
+        return find
+
+    def _report(self, group: Group, number: int) -> None:
+        now = time.monotonic()
+        if not self._options.progress or now - self._told < _PROGRESS_S:
+            return
+        self._told = now
+        share = f"{number} of {len(group.tensors)} tensors"
+        sys.stderr.write(
+            f"\rverify: rank {group.rank}, token {group.token}: {share}  "
+        )
+        sys.stderr.flush()
+
+
+def _literal(op: str) -> str:
+    """Returns a pattern that matches an op; `?` stands for characters of patterns."""
+    return op.replace("*", "?").replace("[", "?").replace("\\", "?")
+
+
+def _by_rank(daemon: Connection, options: Options) -> dict[int, list[int]]:
+    out: dict[int, list[int]] = {}
+    for rank, token in records.groups_of(daemon, options.run, options.chosen):
+        out.setdefault(rank, []).append(token)
+    return out
+
+
+def read_crashed(path: str) -> Iterator[tuple[int, int, str, int, str]]:
+    """Yields the calls that ended earlier workers."""
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            rank, token, op, call, io = json.loads(line)
+            yield int(rank), int(token), str(op), int(call), str(io)
