@@ -14,6 +14,7 @@
 
 #include "client/ask/query/exit_code.h"
 #include "client/ask/text/conclusion.h"
+#include "client/ask/text/ranges.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/command_line.h"
 #include "client/msitctl/compare/comparison_printer.h"
