@@ -1,0 +1,316 @@
+"""Calls that are made again: correct results pass, and faults of two units fail."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from msitd.verify import replay, table
+from msitd.verify.arguments import Arguments
+from msitd.verify.scores import LIMIT, roundoff
+from msitd.verify.unchecked import Unchecked
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+FLOATS = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
+
+
+def x(*shape: int, positive: bool = False) -> torch.Tensor:
+    made = torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
+    return made.abs() + 0.5 if positive else made
+
+
+def ints(high: int, *shape: int) -> torch.Tensor:
+    return torch.randint(0, high, shape, generator=torch.Generator().manual_seed(7))
+
+
+MASK = torch.ones(6, 6, dtype=torch.bool).tril()
+# The op, its arguments, and its keyword arguments.
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("Functional.linear", (x(4, 32), x(16, 32), x(16)), {}),
+    ("Torch.matmul", (x(3, 8, 40), x(3, 40, 8)), {}),
+    ("Torch.addmm", (x(16), x(8, 32), x(32, 16)), {}),
+    ("Torch.einsum", ("bij,bkj->bik", x(2, 5, 24), x(2, 7, 24)), {}),
+    ("Functional.conv1d", (x(2, 4, 20), x(8, 4, 3), x(8), 1, 1), {}),
+    ("Functional.conv2d", (x(2, 4, 9, 9), x(8, 4, 3, 3), x(8)), {"stride": 2, "padding": 1}),
+    ("Functional.layer_norm", (x(5, 48), (48,), x(48), x(48), 1e-5), {}),
+    ("Functional.rms_norm", (x(5, 48), (48,), x(48), 1e-6), {}),
+    ("Functional.group_norm", (x(2, 8, 6), 4, x(8), x(8)), {}),
+    ("Functional.batch_norm", (x(6, 8), None, None, x(8), x(8), True, 0.1, 1e-5), {}),
+    ("Functional.softmax", (x(4, 50) * 20,), {"dim": -1}),
+    ("Tensor.softmax", (x(4, 50), -1), {}),
+    ("Torch.log_softmax", (x(4, 50), -1), {}),
+    ("Functional.gelu", (x(6, 64) * 3,), {}),
+    ("Functional.gelu", (x(6, 64) * 3,), {"approximate": "tanh"}),
+    ("Functional.silu", (x(6, 64) * 3,), {}),
+    ("Functional.softplus", (x(6, 64),), {}),
+    ("Torch.tanh", (x(6, 64),), {}),
+    ("Torch.sigmoid", (x(6, 64),), {}),
+    ("Torch.exp", (x(6, 64),), {}),
+    ("Torch.log", (x(6, 64, positive=True),), {}),
+    ("Torch.rsqrt", (x(6, 64, positive=True),), {}),
+    ("Tensor.cos", (x(6, 64) * 50,), {}),
+    ("Tensor.__add__", (x(6, 64), x(64)), {}),
+    ("Tensor.__rsub__", (x(6, 64), 1.5), {}),
+    ("Tensor.__mul__", (x(6, 64), 0.1), {}),
+    ("Tensor.__truediv__", (x(6, 64), x(6, 64, positive=True)), {}),
+    ("Tensor.__iadd__", (x(6, 64), x(6, 64)), {}),
+    ("Tensor.pow", (x(6, 64), 2), {}),
+    ("Torch.addcmul", (x(6, 64), x(6, 64), x(6, 64)), {"value": 0.5}),
+    ("Torch.lerp", (x(6, 64), x(6, 64), 0.3), {}),
+    ("Tensor.mean", (x(6, 64), -1), {"keepdim": True}),
+    ("Torch.sum", (x(6, 300),), {"dim": 1}),
+    ("Tensor.var", (x(6, 64), -1), {}),
+    ("Torch.cumsum", (x(6, 64), 1), {}),
+    ("Torch.logsumexp", (x(6, 64), 1), {}),
+    ("Torch.norm", (x(6, 64),), {}),
+    ("Functional.normalize", (x(6, 64),), {}),
+    ("Functional.cross_entropy", (x(12, 30), ints(30, 12)), {}),
+    ("Functional.mse_loss", (x(6, 64), x(6, 64)), {}),
+    ("Functional.avg_pool2d", (x(2, 3, 8, 8), 2), {}),
+    ("Functional.interpolate", (x(2, 3, 8, 8),), {"scale_factor": 2.0, "mode": "bilinear"}),
+    ("Functional.scaled_dot_product_attention", (x(2, 2, 6, 16),) * 3, {"is_causal": True}),
+    ("Functional.scaled_dot_product_attention", (x(2, 2, 6, 16),) * 3, {"attn_mask": MASK}),
+    ("Torch.scatter_add", (x(4, 8), 1, ints(8, 4, 30), x(4, 30)), {}),
+    ("Torch.index_add", (x(4, 8), 0, ints(4, 20), x(20, 8)), {}),
+]
+EXACT: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("Tensor.transpose", (x(4, 6), 0, 1), {}),
+    ("Torch.cat", ((x(2, 6), x(3, 6)), 0), {}),
+    ("Tensor.reshape", (x(4, 6), (3, 8)), {}),
+    ("Torch.relu", (x(4, 6),), {}),
+    ("Tensor.to", (x(4, 6), torch.bfloat16), {}),
+    ("Functional.embedding", (ints(9, 4, 5), x(9, 6)), {}),
+    ("Torch.where", (x(4, 6) > 0, x(4, 6), x(4, 6)), {}),
+    ("Tensor.masked_fill_", (x(4, 6), x(4, 6) > 0, -1e9), {}),
+    ("Tensor.__setitem__", (x(4, 6), (slice(0, 2, None), 1), 3.0), {}),
+    ("Torch.gather", (x(4, 6), 1, ints(6, 4, 2)), {}),
+    ("Functional.pad", (x(4, 6), (1, 2)), {}),
+    ("Tensor.__ge__", (x(4, 6), 0.0), {}),
+    ("Torch.arange", (24,), {}),
+    ("Torch.topk", (x(4, 20), 3), {}),
+    ("Torch.sort", (x(4, 20), -1), {}),
+    ("Torch.argmax", (x(4, 20),), {"dim": -1}),
+]
+
+
+def is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+
+
+def cast(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, tuple):
+        return tuple(cast(each, dtype) for each in value)
+    return value.to(dtype) if is_float(value) else value
+
+
+def run(op: str, args: Any, kwargs: Any) -> tuple[table.Spec, Arguments, dict[str, Any]]:
+    """Returns a call with the results that torch computes."""
+    spec = table.find(op)
+    assert isinstance(spec, table.Spec)
+    copies = tuple(v.clone() if isinstance(v, torch.Tensor) else v for v in args)
+    result = spec.function(*copies, **kwargs)
+    if result is None:
+        result = copies
+    results = result if isinstance(result, tuple) else (result,)
+    outputs = {str(i): v for i, v in enumerate(results) if isinstance(v, torch.Tensor)}
+    return spec, Arguments(args, kwargs), outputs
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=FLOATS)
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call[0])
+def test_correct_results_pass_and_faults_fail(call: Any, dtype: torch.dtype) -> None:
+    op, args, kwargs = call
+    spec, arguments, outputs = run(op, cast(args, dtype), kwargs)
+    checked = replay.check_call(spec, arguments, outputs)
+    for index, each in checked.items():
+        assert isinstance(each, replay.Checked)
+        assert not each.score.is_wrong, (index, each.score)
+    first = checked["0"]
+    assert isinstance(first, replay.Checked)
+    faulty = worse(outputs["0"], first)
+    found = replay.check_call(spec, arguments, {"0": faulty})["0"]
+    assert isinstance(found, replay.Checked)
+    assert found.score.is_wrong, found.score
+
+
+def worse(result: torch.Tensor, checked: replay.Checked) -> torch.Tensor:
+    """Returns a result whose largest element is off by a few units more than LIMIT."""
+    at = int(result.abs().flatten().argmax())
+    bound = float(checked.score.predicate.rpartition("<")[2]) / LIMIT
+    out = result.clone()
+    step = max(bound, roundoff(result.dtype) * float(result.abs().flatten()[at]))
+    value = float(out.flatten()[at])
+    out.view(-1)[at] = value + 4 * step * (1 if value >= 0 else -1)
+    return out
+
+
+@pytest.mark.parametrize("call", EXACT, ids=lambda call: call[0])
+def test_exact_functions_are_compared_bit_by_bit(call: Any) -> None:
+    op, args, kwargs = call
+    spec, arguments, outputs = run(op, args, kwargs)
+    for each in replay.check_call(spec, arguments, outputs).values():
+        assert isinstance(each, replay.Checked)
+        assert each.score.units == 0
+    wrong = outputs["0"].clone(memory_format=torch.contiguous_format)
+    flat = wrong.view(-1)
+    if wrong.dtype == torch.bool:
+        flat[0] = ~flat[0]
+    elif is_float(wrong):
+        flat[3] = torch.nextafter(flat[3].float(), torch.tensor(9.0)).to(wrong.dtype) * 1.01 + 1e-3
+    else:
+        flat[0] = (flat[0] + 1) % 4
+    found = replay.check_call(spec, arguments, {**outputs, "0": wrong})["0"]
+    assert isinstance(found, replay.Checked)
+    assert found.score.is_wrong
+
+
+def test_equal_elements_may_be_chosen_in_any_order() -> None:
+    scores = torch.tensor([[1.0, 3.0, 3.0, 2.0]])
+    spec, arguments, outputs = run("Torch.argmax", (scores,), {"dim": 1})
+    other = {"0": torch.tensor([3 - int(outputs["0"])])}
+    for positions, wrong in ((other, False), ({"0": torch.tensor([3])}, True)):
+        found = replay.check_call(spec, arguments, positions)["0"]
+        assert isinstance(found, replay.Checked)
+        assert found.score.is_wrong == wrong
+
+
+def test_an_order_has_each_position_once() -> None:
+    scores = torch.tensor([[2.0, 3.0, 3.0]])
+    spec, arguments, _ = run("Torch.argsort", (scores,), {})
+    for positions, wrong in (([0, 2, 1], False), ([0, 1, 1], True)):
+        found = replay.check_call(spec, arguments, {"0": torch.tensor([positions])})["0"]
+        assert isinstance(found, replay.Checked)
+        assert found.score.is_wrong == wrong
+
+
+def test_a_single_wrong_element_among_many_is_found() -> None:
+    spec, arguments, outputs = run("Functional.linear", (x(64, 32), x(512, 32)), {})
+    wrong = outputs["0"].clone()
+    # About 30 units of this element, and nearly none of the whole.
+    wrong[17, 300] *= 1 + 2e-5
+    found = replay.check_call(spec, arguments, {"0": wrong})["0"]
+    assert isinstance(found, replay.Checked)
+    assert found.score.place == (17, 300)
+    assert found.score.norm < LIMIT <= found.score.worst
+
+
+def test_an_error_of_two_units_everywhere_is_found() -> None:
+    spec, arguments, outputs = run("Torch.exp", (x(64, 64),), {})
+    for units, wrong in ((0.5, False), (8.0, True)):
+        moved = (outputs["0"].double() * (1 + units * 2.0**-24)).float()
+        found = replay.check_call(spec, arguments, {"0": moved})["0"]
+        assert isinstance(found, replay.Checked)
+        assert found.score.is_wrong == wrong, (units, found.score)
+
+
+def test_overflow_to_infinity_is_correct_rounding() -> None:
+    given = torch.tensor([300.0, 10.0], dtype=torch.float16)
+    spec, arguments, outputs = run("Torch.square", (given,), {})
+    assert outputs["0"].isinf().tolist() == [True, False]
+    checked = replay.check_call(spec, arguments, outputs)["0"]
+    assert isinstance(checked, replay.Checked)
+    assert not checked.score.is_wrong
+    assert checked.golden.isinf().tolist() == [True, False]
+    wrong = {"0": torch.tensor([float("inf"), float("inf")], dtype=torch.float16)}
+    found = replay.check_call(spec, arguments, wrong)["0"]
+    assert isinstance(found, replay.Checked)
+    assert found.score.problem
+
+
+def test_nan_must_be_at_the_same_places() -> None:
+    given = torch.tensor([-1.0, 4.0])
+    spec, arguments, outputs = run("Torch.sqrt", (given,), {})
+    for results, wrong in ((outputs, False), ({"0": torch.tensor([0.0, 2.0])}, True)):
+        found = replay.check_call(spec, arguments, results)["0"]
+        assert isinstance(found, replay.Checked)
+        assert found.score.is_wrong == wrong
+
+
+def test_dropout_is_checked_with_the_elements_that_it_kept() -> None:
+    torch.manual_seed(0)
+    spec, arguments, outputs = run("Functional.dropout", (x(40, 40), 0.5, True), {})
+    for scale, wrong in ((1.0, False), (1.01, True)):
+        found = replay.check_call(spec, arguments, {"0": outputs["0"] * scale})["0"]
+        assert isinstance(found, replay.Checked)
+        assert found.score.is_wrong == wrong
+
+
+def test_random_attention_is_not_checked() -> None:
+    args = (x(1, 2, 6, 8),) * 3
+    spec, arguments, outputs = run(
+        "Functional.scaled_dot_product_attention", args, {"dropout_p": 0.1}
+    )
+    with pytest.raises(Unchecked, match="random"):
+        replay.check_call(spec, arguments, outputs)
+
+
+def test_a_result_of_another_shape_is_not_checked() -> None:
+    spec, arguments, _ = run("Torch.exp", (x(4),), {})
+    found = replay.check_call(spec, arguments, {"0": x(5), "1": x(4)})
+    assert all(isinstance(each, Unchecked) for each in found.values())
+
+
+def test_a_result_larger_than_the_recorded_one_is_not_made() -> None:
+    spec = table.find("Torch.full")
+    assert isinstance(spec, table.Spec)
+    with pytest.raises(Unchecked, match="another size"):
+        replay.check_call(spec, Arguments(((1 << 20, 1 << 20), 0.0), {}), {"0": x(2)})
+
+
+GRADIENTS: list[tuple[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
+    ("Functional.linear", torch.nn.functional.linear, (x(8, 32), x(16, 32), x(16)), {}),
+    (
+        "Functional.layer_norm",
+        torch.nn.functional.layer_norm,
+        (x(6, 32), (32,), x(32), x(32)),
+        {},
+    ),
+    ("Functional.gelu", torch.nn.functional.gelu, (x(6, 32),), {}),
+    ("Torch.softmax", torch.softmax, (x(6, 32), -1), {}),
+    ("Tensor.__mul__", torch.Tensor.__mul__, (x(6, 32), x(32)), {}),
+    ("Tensor.transpose", torch.Tensor.transpose, (x(6, 32), 0, 1), {}),
+    (
+        "Functional.scaled_dot_product_attention",
+        torch.nn.functional.scaled_dot_product_attention,
+        (x(2, 2, 6, 16),) * 3,
+        {},
+    ),
+    (
+        "Functional.conv2d",
+        torch.nn.functional.conv2d,
+        (x(2, 3, 8, 8), x(4, 3, 3, 3)),
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=FLOATS[:2])
+@pytest.mark.parametrize("call", GRADIENTS, ids=lambda call: call[0])
+def test_gradients_are_checked(call: Any, dtype: torch.dtype) -> None:
+    op, function, args, kwargs = call
+    given = [v.to(dtype).clone().requires_grad_() if is_float(v) else v for v in args]
+    result = function(*given, **kwargs)
+    grad = torch.randn(result.shape, generator=torch.Generator().manual_seed(3)).to(dtype)
+    leaves = {str(i): v for i, v in enumerate(given) if is_float(v)}
+    found = torch.autograd.grad(result, list(leaves.values()), grad)
+    grads = dict(zip(leaves, found, strict=True))
+    spec = table.find(op)
+    assert isinstance(spec, table.Spec)
+    arguments = Arguments(tuple(v.detach() if is_float(v) else v for v in given), kwargs)
+    outputs = {"0": result.detach()}
+    checked = replay.check_gradients(spec, arguments, outputs, {"0": grad}, grads)
+    for index, each in checked.items():
+        assert isinstance(each, replay.Checked)
+        assert not each.score.is_wrong, (index, each.score)
+    off = 1.001 if dtype == torch.float32 else 1.2
+    moved = {index: each * off for index, each in grads.items()}
+    checked = replay.check_gradients(spec, arguments, outputs, {"0": grad}, moved)
+    for index, each in checked.items():
+        assert isinstance(each, replay.Checked)
+        assert each.score.is_wrong, (index, each.score)
+
+
+def test_gradients_of_other_arguments_are_not_checked() -> None:
+    spec, arguments, outputs = run("Torch.exp", (x(4),), {})
+    with pytest.raises(Unchecked):
+        replay.check_gradients(spec, arguments, outputs, {"0": x(4)}, {"7": x(4)})
