@@ -37,6 +37,11 @@ _PRODUCTS = {
     **dict.fromkeys(("linear", "matmul", "mm", "bmm", "mv", "dot", "inner", "vdot"), 0),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), 1),
 }
+# Functions whose gradients of parameters some kernels sum in the type of these.
+NARROW_SUMS = frozenset(
+    "batch_norm embedding group_norm layer_norm native_layer_norm_backward "
+    "embedding_dense_backward rms_norm".split()
+)
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "_convolution")
 
 _DEPTH_MAX = 16
@@ -121,7 +126,28 @@ def exact(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Te
             return _masked(spec, given, recorded)
         if spec.plain in ("softmax", "_softmax", "softmin", "log_softmax", "_log_softmax"):
             return _softmax(spec, given)
+        if spec.plain in ("grouped_mm", "_grouped_mm"):
+            return _grouped_mm(given)
         return _called_in_place_of(spec, given)
+
+
+def _grouped_mm(given: Arguments) -> dict[str, torch.Tensor]:
+    """Products of groups of rows, each with its own matrix."""
+    import torch
+
+    at = _named(given, "mat_a mat_b offs bias out_dtype")
+    a, b = at.get("mat_a", at.get("self")), at.get("mat_b", at.get("mat2"))
+    offsets = at.get("offs")
+    if offsets is None or at.get("bias") is not None or (a.dim(), b.dim()) != (2, 3):
+        raise Unchecked("it is a form of the function that is not known here")
+    ends = [int(end) for end in offsets.tolist()]
+    starts = [0, *ends[:-1]]
+    pieces = [a[i:j] @ m for i, j, m in zip(starts, ends, b, strict=True)]
+    rest = a.shape[0] - (ends[-1] if ends else 0)
+    if rest < 0 or sum(len(each) for each in pieces) + rest != a.shape[0]:
+        raise Unchecked("it is a form of the function that is not known here")
+    pieces.append(torch.zeros(rest, b.shape[-1], dtype=a.dtype))
+    return {"0": torch.cat(pieces)}
 
 
 def _called_in_place_of(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:

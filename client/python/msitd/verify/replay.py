@@ -49,7 +49,9 @@ _STEP_ROUNDINGS = 2.0
 # Gradients are sums of several sums.
 _BACKWARD = 2.0
 # Elements that cancel completely keep the error of the others of their matrix.
-_LEFT_OVER = 0.5
+_LEFT_OVER = 1.0
+# Growth of the error of a sum that is rounded to a narrow type after each term.
+_NARROW_GROWTH = 0.5
 
 _FLOAT32_ROUNDOFF = 2.0**-24
 
@@ -254,7 +256,9 @@ class _Replay:
             inner = self._inner_roundoff(given.dtype, grads, is_backward)
             if inner not in noises:
                 noises[inner] = self._noise(exact, run, wide_grads, inner, is_backward)
-            noise = noises[inner][index] + self._own_noise(result, inner, is_backward)
+            noise = noises[inner][index] + self._own_noise(
+                result, inner, wide_grads if is_backward else None
+            )
             if inner == roundoff(given.dtype):
                 # Small terms are rounded to multiples of the smallest number.
                 terms = self._length(result, wide_grads)
@@ -282,27 +286,42 @@ class _Replay:
         return min(own, _FLOAT32_ROUNDOFF)
 
     def _own_noise(
-        self, result: torch.Tensor, inner: float, is_backward: bool
+        self, result: torch.Tensor, inner: float, grads: Tensors | None
     ) -> torch.Tensor:
-        """Returns the noise of the function itself, apart from that of its terms."""
+        """Returns the noise of the function itself, apart from that of its terms.
+
+        Args:
+            result: The exact result.
+            inner: See `_inner_roundoff`.
+            grads: The gradients of the results, if `result` is a gradient.
+        """
         import torch
 
-        kind = self._spec.kind
-        if kind == Kind.COMPOSITE and not is_backward:
-            return result.abs() * inner * _STEP_ROUNDINGS
-        if kind == Kind.ACTIVATION and not is_backward:
-            floats = [t for t in trees.tensors_of(self._wide) if is_real(t)]
-            noise = result.abs() * inner * _ELEMENTARY
-            for each in floats:
-                try:
-                    noise = noise + each.abs().expand(result.shape) * inner * _ACTIVATION
-                except RuntimeError:
-                    noise = noise + each.abs().max() * inner * _ACTIVATION
-            return noise
-        if kind == Kind.ROUNDED and not is_backward:
+        size, kind = result.abs(), self._spec.kind
+        if grads is not None:
+            rows = max(each.numel() for each in grads.values()) // max(1, size.numel())
+            is_narrow = inner > _FLOAT32_ROUNDOFF and rows > 1
+            if is_narrow and self._spec.plain in references.NARROW_SUMS:
+                return size * inner * _NARROW_GROWTH * math.sqrt(rows)
+            return torch.zeros_like(size)
+        if kind == Kind.COMPOSITE:
+            return size * inner * _STEP_ROUNDINGS
+        if kind == Kind.ROUNDED:
             is_plain = self._spec.plain in references.ARITHMETIC
-            return result.abs() * inner * (0.0 if is_plain else _ELEMENTARY)
-        return torch.zeros_like(result.abs())
+            return size * inner * (0.0 if is_plain else _ELEMENTARY)
+        if kind != Kind.ACTIVATION:
+            return torch.zeros_like(size)
+        noise = size * inner * _ELEMENTARY
+        for each in trees.tensors_of(self._wide):
+            if not is_real(each) or each.numel() == 0:
+                continue
+            terms = each.abs() * inner * _ACTIVATION
+            fits = each.dim() <= size.dim() and all(
+                a in (1, b)
+                for a, b in zip(reversed(each.shape), reversed(size.shape), strict=False)
+            )
+            noise = noise + (terms if fits else terms.max())
+        return noise
 
     def _noise(
         self,

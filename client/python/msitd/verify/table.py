@@ -91,6 +91,7 @@ _EXACT = """
     diagonal_scatter double dsplit dstack embedding eq equal expand expand_as eye
     fill fill_diagonal fix flatten flip fliplr flipud float floor floor_divide fmax
     fmin fmod frac full full_like gather gcd ge greater greater_equal gt half hardshrink
+    histc
     hardtanh heaviside hsplit hstack index index_copy index_fill index_select int
     isclose isfinite isin isinf isnan isneginf isposinf isreal kron lcm le less
     less_equal lift_fresh logical_and logical_not logical_or logical_xor long lt
@@ -145,7 +146,7 @@ _SUMS = """
     pairwise_distance prod rms_norm scatter scatter_add scatter_reduce softmax
     softmin std std_mean sum sum_to_size tensordot trace trapezoid trapz var
     var_mean vdot vecdot vector_norm bilinear local_response_norm cdist dist
-    baddbmm convolution_backward embedding_dense_backward
+    grouped_mm _grouped_mm convolution_backward embedding_dense_backward
 """
 
 _COMPOSITE = """
