@@ -37,8 +37,8 @@ _PRODUCTS = {
     **dict.fromkeys(("linear", "matmul", "mm", "bmm", "mv", "dot", "inner", "vdot"), 0),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), 1),
 }
-# Functions whose gradients of parameters some kernels sum in the type of these.
-NARROW_SUMS = frozenset(
+# Functions whose gradients of parameters some kernels add one by one, in their type.
+ADDED_ONE_BY_ONE = frozenset(
     "batch_norm embedding group_norm layer_norm native_layer_norm_backward "
     "embedding_dense_backward rms_norm".split()
 )

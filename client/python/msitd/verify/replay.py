@@ -50,8 +50,11 @@ _STEP_ROUNDINGS = 2.0
 _BACKWARD = 2.0
 # Elements that cancel completely keep the error of the others of their matrix.
 _LEFT_OVER = 1.0
-# Growth of the error of a sum that is rounded to a narrow type after each term.
-_NARROW_GROWTH = 0.5
+# Growth of the error of a sum of nearly equal terms that are added one by one: their
+# roundings have the same direction.
+_EQUAL_TERMS = 2.0
+# Kernels of attention use fast exponentials.
+_FAST_EXPONENTIALS = 2.0
 
 _FLOAT32_ROUNDOFF = 2.0**-24
 
@@ -300,9 +303,8 @@ class _Replay:
         size, kind = result.abs(), self._spec.kind
         if grads is not None:
             rows = max(each.numel() for each in grads.values()) // max(1, size.numel())
-            is_narrow = inner > _FLOAT32_ROUNDOFF and rows > 1
-            if is_narrow and self._spec.plain in references.NARROW_SUMS:
-                return size * inner * _NARROW_GROWTH * math.sqrt(rows)
+            if rows > 1 and self._spec.plain in references.ADDED_ONE_BY_ONE:
+                return size * inner * _EQUAL_TERMS * math.sqrt(rows)
             return torch.zeros_like(size)
         if kind == Kind.COMPOSITE:
             return size * inner * _STEP_ROUNDINGS
@@ -364,6 +366,8 @@ class _Replay:
         if self._spec.kind in (Kind.ROUNDED, Kind.ACTIVATION) and not is_backward:
             return 1.0
         factor = 1 + _GROWTH * math.sqrt(self._length(result, grads))
+        if self._spec.kind == Kind.ATTENTION:
+            factor *= _FAST_EXPONENTIALS
         if is_backward:
             return factor * _BACKWARD
         return factor * (_STEPS if self._spec.kind == Kind.COMPOSITE else 1.0)
