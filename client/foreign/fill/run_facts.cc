@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "client/ask/query/tensor_bytes.h"
 #include "client/ask/text/text.h"
 #include "client/foreign/fill/record_ops.h"
+#include "client/foreign/match/engine/engine_run.h"
 #include "client/foreign/match/limits.h"
 #include "client/foreign/match/match.h"
 #include "client/foreign/match/msprobe/msprobe_layers.h"
@@ -125,7 +127,11 @@ ask::Outcome ReadAttachments(ask::Connection& connection,
 bool IsKnown(const v1::Tensor& read, const v1::Tensor& next,
              bool all_constructs) {
   if (read.op() != next.op()) return false;
-  if (!all_constructs || next.op() != match::kMsprobeConstructFile) return true;
+  // The stages of a pipeline have different modules.
+  const bool can_differ =
+      next.op() == match::kModuleTreeDocument ||
+      (all_constructs && next.op() == match::kMsprobeConstructFile);
+  if (!can_differ) return true;
   return !next.hash().empty() && read.hash() == next.hash();
 }
 
@@ -136,6 +142,8 @@ ask::Outcome ReadDocuments(ask::Connection& connection, match::RunFacts& facts,
   request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
   request.mutable_filter()->add_op_patterns("*model_tree.json");
   request.mutable_filter()->add_op_patterns("construct.json");
+  request.mutable_filter()->add_op_patterns(
+      std::string(match::kModuleTreeDocument));
   v1::ListTensorsResponse response;
   std::vector<v1::Tensor> wanted;
   MSITCTL_RETURN_IF_FAILED(ask::ForEachRow(
@@ -167,6 +175,32 @@ ask::Outcome ReadDocuments(ask::Connection& connection, match::RunFacts& facts,
 }
 
 }  // namespace
+
+ask::Outcome ReadModuleTree(ask::Connection& connection,
+                            match::RunFacts& facts) {
+  v1::ListTensorsRequest request;
+  request.set_run(facts.run);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
+  request.mutable_filter()->add_op_patterns(
+      std::string(match::kModuleTreeDocument));
+  v1::ListTensorsResponse response;
+  std::optional<v1::Tensor> wanted;
+  MSITCTL_RETURN_IF_FAILED(ask::ForEachRow(
+      connection, &Tensors::ListTensors, request, "tensors", 0,
+      [&](const google::protobuf::Message& row) {
+        const auto& document = static_cast<const v1::Tensor&>(row);
+        if (document.has_bytes()) wanted = document;
+        return !wanted.has_value();
+      },
+      response));
+  if (!wanted.has_value()) return {};
+  Files files(facts);
+  match::TextFile* const file = files.Add(wanted->op(), wanted->size_bytes());
+  if (file == nullptr) return {};
+  return ask::ReadTensorBytes(
+      connection, ask::WantedBytes{wanted->name(), wanted->size_bytes()},
+      Into(file->text));
+}
 
 ask::Outcome ReadRunFacts(ask::Connection& connection, match::RunFacts& facts,
                           bool all_constructs) {

@@ -17,6 +17,10 @@ namespace msitd::fill {
 ask::Outcome ReadRunFacts(ask::Connection& connection, match::RunFacts& facts,
                           bool all_constructs = false);
 
+// Reads only one document with the modules of a model, if there is one.
+ask::Outcome ReadModuleTree(ask::Connection& connection,
+                            match::RunFacts& facts);
+
 // Reads only the attachments and documents.
 ask::Outcome ReadRunFiles(ask::Connection& connection, match::RunFacts& facts,
                           bool all_constructs = false);

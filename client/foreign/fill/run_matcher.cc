@@ -3,11 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "client/ask/query/connection.h"
+#include "client/ask/query/paging.h"
 #include "client/foreign/fill/run_facts.h"
+#include "client/foreign/match/engine/engine_run.h"
+#include "protos/base/request.h"
 #include "protos/base/source_label.h"
 #include "protos/status/status.h"
 
@@ -31,7 +35,41 @@ ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
                          const std::string& target, RunSources& sources) {
   MSITCTL_RETURN_IF_FAILED(
       ReadSource(connection, golden, sources.golden, sources.golden_ranks));
-  return ReadSource(connection, target, sources.target, sources.target_ranks);
+  MSITCTL_RETURN_IF_FAILED(
+      ReadSource(connection, target, sources.target, sources.target_ranks));
+  // Runs that hooks recorded have no label.
+  if (golden == target) return {};
+  std::string* const sides[] = {&sources.golden, &sources.target};
+  for (const std::string* const source : sides) {
+    if (!source->empty() && !match::IsEngine(*source)) return {};
+  }
+  for (size_t i = 0; i < std::size(sides); ++i) {
+    if (!sides[i]->empty()) continue;
+    match::RunFacts facts;
+    facts.run = i == 0 ? golden : target;
+    MSITCTL_RETURN_IF_FAILED(ReadModuleTree(connection, facts));
+    *sides[i] = match::EngineOf(facts.files);
+    if (sides[i]->empty()) return {};
+  }
+  return {};
+}
+
+bool HasRequests(ask::Connection& connection, const std::string& run) {
+  v1::ListTensorsRequest request;
+  request.set_run(run);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
+  request.mutable_filter()->add_op_patterns(std::string(kRequestOpPrefix) +
+                                            "*");
+  v1::ListTensorsResponse response;
+  bool has_requests = false;
+  const ask::Outcome outcome = ask::ForEachRow(
+      connection, &v1::TensorService::Stub::ListTensors, request, "tensors", 1,
+      [&](const google::protobuf::Message&) {
+        has_requests = true;
+        return false;
+      },
+      response);
+  return outcome.ok() && has_requests;
 }
 
 bool JoinsRanks(const RunSources& sources) {
@@ -67,17 +105,29 @@ ask::Outcome MatchRuns(ask::Connection& connection, const std::string& golden,
       ReadRunFacts(connection, golden_facts, all_constructs));
   MSITCTL_RETURN_IF_FAILED(
       ReadRunFacts(connection, target_facts, all_constructs));
-  if (is_auto && golden != target &&
+  // Two engines can differ in the tensors of equal ops, and one engine in the
+  // ranks that share them.
+  const bool can_differ = match::IsEngine(sources.golden) &&
+                          (sources.golden != sources.target ||
+                           sources.golden_ranks != sources.target_ranks);
+  if (is_auto && golden != target && !can_differ &&
       match::HaveSameOps(golden_facts, target_facts)) {
     return {};
   }
-  auto mapping = match::Match(*matcher, golden_facts, target_facts, options);
+  match::MatchOptions all_options = options;
+  all_options.golden_ranks = sources.golden_ranks;
+  all_options.target_ranks = sources.target_ranks;
+  auto mapping =
+      match::Match(*matcher, golden_facts, target_facts, all_options);
   if (!mapping.ok()) {
     return ask::UsageError(fmt::format("match {}: {}",
                                        match::MatcherName(*matcher),
                                        Message(mapping.status())));
   }
-  if (is_auto && mapping->lines.empty() && mapping->pairs_others) return {};
+  const bool names_suffice = mapping->lines.empty() && mapping->pairs_others &&
+                             mapping->golden_layouts.empty() &&
+                             mapping->target_layouts.empty();
+  if (is_auto && names_suffice) return {};
   out = RunMatch{*matcher, sources, *std::move(mapping)};
   return {};
 }

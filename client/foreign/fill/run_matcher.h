@@ -15,8 +15,9 @@ class Connection;
 
 namespace msitd::fill {
 
-// The tools that recorded two runs, according to their labels, and the numbers
-// of ranks. 0: the number is not known.
+// The tools that recorded two runs, and the numbers of ranks. A tool is the
+// label of its run or, for runs that hooks recorded in engines,
+// match::EngineOf. 0: the number is not known.
 struct RunSources {
   std::string golden;
   std::string target;
@@ -25,6 +26,9 @@ struct RunSources {
 };
 ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
                          const std::string& target, RunSources& sources);
+
+// Returns whether a run has records of its requests.
+bool HasRequests(ask::Connection& connection, const std::string& run);
 
 // Returns true if one rank of a run can belong to several ranks of the other,
 // which have copies or pieces of a tensor. This applies to runs with different

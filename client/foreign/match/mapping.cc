@@ -61,6 +61,8 @@ std::string ToText(const Line& line) {
         [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
   }
   message.set_reason(std::move(reason));
+  message.set_target_view(line.target_view);
+  message.set_golden_view(line.golden_view);
   std::string out;
   // Fails only for text that is not UTF-8, which does not occur here.
   (void)google::protobuf::util::MessageToJsonString(message, &out);
@@ -96,6 +98,18 @@ bool MappingBuilder::Pair(Slot golden, Slot target, std::string_view reason,
   state.calls = calls;
   golden_states_[golden.op][golden.tensor].kind = State::Kind::kPaired;
   if (!state.has_calls) ++mapping_.pair_count;
+  return true;
+}
+
+bool MappingBuilder::PairViews(Slot golden, Slot target,
+                               std::string_view reason, Views views) {
+  State& state = target_states_[target.op][target.tensor];
+  if (IsTargetTaken(target) && state.kind != State::Kind::kViewed) return false;
+  state.kind = State::Kind::kViewed;
+  view_pairs_[{target.op, target.tensor}].push_back(
+      {golden, NumberOf(reason, ""), std::move(views)});
+  golden_states_[golden.op][golden.tensor].kind = State::Kind::kPaired;
+  ++mapping_.pair_count;
   return true;
 }
 
@@ -165,7 +179,8 @@ void MappingBuilder::LeaveTargetOp(size_t op, const LeftReason& reason,
 
 bool MappingBuilder::IsTargetTaken(Slot target) const {
   const State::Kind kind = target_states_[target.op][target.tensor].kind;
-  return kind == State::Kind::kPaired || kind == State::Kind::kAbsent;
+  return kind == State::Kind::kPaired || kind == State::Kind::kViewed ||
+         kind == State::Kind::kAbsent;
 }
 
 bool MappingBuilder::IsGoldenTaken(Slot golden) const {
@@ -189,7 +204,10 @@ void MappingBuilder::Count(const RunFacts& run, bool is_golden,
     for (size_t tensor = 0; tensor < states[op].size(); ++tensor) {
       State& state = states[op][tensor];
       Leave(state, reason, "");
-      if (state.kind == State::Kind::kPaired || state.has_calls) continue;
+      if (state.kind == State::Kind::kPaired ||
+          state.kind == State::Kind::kViewed || state.has_calls) {
+        continue;
+      }
       const bool is_expected = state.kind == State::Kind::kLeft;
       const std::string& text = reasons_[state.reason].text;
       const auto [found, is_new] =
@@ -268,6 +286,10 @@ void MappingBuilder::AddTarget(size_t op) {
   for (size_t i = 0; i < states.size(); ++i) {
     const State& state = states[i];
     if (state.kind == State::Kind::kMissing) continue;
+    if (state.kind == State::Kind::kViewed) {
+      AddViews(op, i);
+      continue;
+    }
     Line line;
     line.target = ToReference(target_, {op, i});
     line.reason = TextOf(state.reason);
@@ -280,6 +302,17 @@ void MappingBuilder::AddTarget(size_t op) {
       line.golden = absent_.at({op, i});
     }
     mapping_.lines.push_back(std::move(line));
+  }
+}
+
+void MappingBuilder::AddViews(size_t op, size_t tensor) {
+  for (const ViewPair& pair : view_pairs_.at({op, tensor})) {
+    mapping_.lines.push_back({.target = ToReference(target_, {op, tensor}),
+                              .golden = ToReference(golden_, pair.golden),
+                              .reason = TextOf(pair.reason),
+                              .pair_count = 1,
+                              .target_view = pair.views.target,
+                              .golden_view = pair.views.golden});
   }
 }
 

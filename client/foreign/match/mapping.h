@@ -33,6 +33,10 @@ struct Line {
   std::string reason;
   // The number of pairs of recorded tensors that it represents.
   size_t pair_count = 0;
+  // What each tensor is seen as, as in MappingLine; empty for the tensor
+  // itself.
+  std::string target_view = {};
+  std::string golden_view = {};
 };
 
 // Why a tensor has no counterpart.
@@ -69,6 +73,28 @@ struct RopeOps {
   std::string atb;
 };
 
+// How the shards of one run form tensors; see v1::Layout.
+struct ShardLayout {
+  enum class Kind : uint8_t { kConcat, kSum, kReplicated };
+
+  std::string op_pattern;
+  Io io = Io::kUnspecified;          // Unspecified for all.
+  std::optional<std::string> index;  // Absent for all.
+  Kind kind = Kind::kReplicated;
+  int dim = 0;
+  std::vector<int> sections = {};
+  // The number of ranks that share a tensor; 0 for all.
+  int group_size = 0;
+  bool unless_placed = false;
+};
+
+// How the rows of the paired activations relate.
+enum class RowRelation : uint8_t {
+  kEqual,     // Equal shapes.
+  kSqueezed,  // Equal shapes without dimensions of length 1.
+  kDifferent  // Other numbers of rows, as of other batches.
+};
+
 struct Mapping {
   // In the order of the target ops, then of the golden ops.
   std::vector<Line> lines;
@@ -80,6 +106,10 @@ struct Mapping {
   std::vector<std::string> notes;
   // Tensors without a line are paired by name.
   bool pairs_others = false;
+  // The layouts that the pairs rely on, for runs of several ranks.
+  std::vector<ShardLayout> golden_layouts;
+  std::vector<ShardLayout> target_layouts;
+  RowRelation rows = RowRelation::kEqual;
   // For torch compared with the library: operations that use a part of a table,
   // which a line cannot express.
   std::vector<RopeOps> ropes;
@@ -140,6 +170,18 @@ class MappingBuilder {
   void LeaveTargetOp(size_t op, const LeftReason& reason,
                      std::string_view detail = {});
 
+  // What the tensors of a pair are seen as; empty for the tensors themselves.
+  struct Views {
+    std::string golden;
+    std::string target;
+  };
+
+  // Pairs two tensors that are seen as something else. A target tensor can be
+  // in several such pairs, each of which needs a view. Returns false, and does
+  // nothing, if Pair has paired the target tensor.
+  bool PairViews(Slot golden, Slot target, std::string_view reason,
+                 Views views);
+
   bool IsTargetTaken(Slot target) const;
   bool IsGoldenTaken(Slot golden) const;
 
@@ -158,7 +200,15 @@ class MappingBuilder {
   };
   struct State {
     // kLeft is expected, kMissing is not.
-    enum class Kind : uint8_t { kOpen, kPaired, kAbsent, kLeft, kMissing };
+    // kViewed has one or more pairs with views.
+    enum class Kind : uint8_t {
+      kOpen,
+      kPaired,
+      kViewed,
+      kAbsent,
+      kLeft,
+      kMissing
+    };
 
     Kind kind = Kind::kOpen;
     uint32_t reason = 0;
@@ -175,6 +225,12 @@ class MappingBuilder {
     Reference golden_reference;
     uint32_t reason = 0;
   };
+  // A pair of a target tensor with a view.
+  struct ViewPair {
+    Slot golden;
+    uint32_t reason = 0;
+    Views views;
+  };
   // By tensor of the op.
   using CallPairs = std::map<size_t, CallPair>;
   // By op, then by tensor.
@@ -188,6 +244,7 @@ class MappingBuilder {
              States& states);
   void AddTarget(size_t op);
   void AddCalls(size_t op);
+  void AddViews(size_t op, size_t tensor);
   // Returns true if all tensors of the op are paired with all tensors of
   // another op, call by call.
   bool IsWholeCall(size_t op, const CallPairs& pairs) const;
@@ -207,6 +264,8 @@ class MappingBuilder {
   std::map<std::pair<std::string, std::string>, uint32_t> reason_numbers_;
   // Absent golden tensors, by op and tensor of the target.
   std::map<std::pair<size_t, size_t>, Reference> absent_;
+  // By op and tensor of the target.
+  std::map<std::pair<size_t, size_t>, std::vector<ViewPair>> view_pairs_;
   // By op and call of the target.
   std::map<std::pair<size_t, int32_t>, CallPairs> call_pairs_;
   Mapping mapping_;

@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/foreign/match/engine/engine_match.h"
+#include "client/foreign/match/engine/engine_run.h"
+#include "client/foreign/match/engine/engine_table.h"
 #include "client/foreign/match/ge/ge_fx.h"
 #include "client/foreign/match/ge/ge_ge.h"
 #include "client/foreign/match/ge/models.h"
@@ -30,18 +33,29 @@ constexpr std::string_view kGe = "ge";
 constexpr std::string_view kMindie = "mindie";
 constexpr std::string_view kMsit = "msit";
 
-constexpr std::array<std::pair<Matcher, std::string_view>, 7> kNames = {
+// The names of engines in their tables.
+constexpr std::string_view kTransformers = "transformers";
+constexpr std::string_view kVllm = "vllm";
+constexpr std::string_view kSglang = "sglang";
+constexpr std::string_view kMegatron = "megatron";
+
+constexpr std::array<std::pair<Matcher, std::string_view>, 11> kNames = {
     {{Matcher::kGeFx, "ge-fx"},
      {Matcher::kGeGe, "ge-ge"},
      {Matcher::kGeSelf, "ge-self"},
      {Matcher::kMindie, "mindie"},
      {Matcher::kTorchAtb, "torch-atb"},
      {Matcher::kTorch, "torch"},
-     {Matcher::kMsprobe, "msprobe"}}};
+     {Matcher::kMsprobe, "msprobe"},
+     {Matcher::kHfVllm, "hf-vllm"},
+     {Matcher::kHfSglang, "hf-sglang"},
+     {Matcher::kHfMegatron, "hf-megatron"},
+     {Matcher::kEngines, "engines"}}};
 
-// A torch model that msit or msitd recorded.
+// A torch model that msit or msitd recorded, in an engine or not.
 bool IsTorch(std::string_view source) {
-  return source.empty() || source == kMsit;
+  return source.empty() || source == kMsit ||
+         FindEngineTable(source) != nullptr;
 }
 
 // Returns true if one is `a` and the other `b`.
@@ -54,6 +68,16 @@ bool IsTorchBeside(std::string_view golden, std::string_view target,
                    std::string_view other) {
   return (IsTorch(golden) && target == other) ||
          (golden == other && IsTorch(target));
+}
+
+// Returns the matcher of two engines.
+Matcher MatcherOfEngines(std::string_view golden, std::string_view target) {
+  if (Are(golden, target, kTransformers, kVllm)) return Matcher::kHfVllm;
+  if (Are(golden, target, kTransformers, kSglang)) return Matcher::kHfSglang;
+  if (Are(golden, target, kTransformers, kMegatron)) {
+    return Matcher::kHfMegatron;
+  }
+  return Matcher::kEngines;
 }
 
 constexpr std::string_view kTaken = "its counterpart already has another one";
@@ -147,6 +171,7 @@ Mapping Turned(Mapping mapping, const RunFacts& golden,
   std::vector<Line> lines;
   for (Line& line : SplitShared(std::move(mapping.lines), target)) {
     std::swap(line.golden, line.target);
+    std::swap(line.golden_view, line.target_view);
     const bool is_taken =
         line.target.has_value() && !targets.Take(*line.target);
     if (is_taken) {
@@ -226,12 +251,19 @@ std::optional<Matcher> ChooseMatcher(std::string_view golden_source,
     return Matcher::kTorchAtb;
   }
   if (golden_source == kMsit && target_source == kMsit) return Matcher::kTorch;
+  if (IsEngine(golden_source) && IsEngine(target_source)) {
+    return MatcherOfEngines(golden_source, target_source);
+  }
   return std::nullopt;
+}
+
+bool IsEngine(std::string_view source) {
+  return FindEngineTable(source) != nullptr;
 }
 
 bool IsWanted(std::string_view file) {
   return IsGraphFile(file) || IsMindieMapping(file) || IsModuleTree(file) ||
-         file == kMsprobeConstructFile;
+         file == kMsprobeConstructFile || file == kModuleTreeDocument;
 }
 
 absl::StatusOr<Mapping> Match(Matcher matcher, const RunFacts& golden,
@@ -256,6 +288,12 @@ absl::StatusOr<Mapping> Match(Matcher matcher, const RunFacts& golden,
       return MatchTorchWithTorch(golden, target);
     case Matcher::kMsprobe:
       return MatchMsprobe(golden, target, options);
+    case Matcher::kHfVllm:
+    case Matcher::kHfSglang:
+    case Matcher::kHfMegatron:
+    case Matcher::kEngines:
+      return MatchEngines(golden, target, options.golden_ranks,
+                          options.target_ranks);
   }
   return MakeStatus(absl::StatusCode::kInvalidArgument,
                     "{} is not for the runs {} and {}", MatcherName(matcher),

@@ -16,17 +16,20 @@
 namespace msitd::match {
 
 enum class Matcher : uint8_t {
-  kGeFx,      // GE with the FX graph from which it was created.
-  kGeGe,      // GE with fused ops and GE without.
-  kGeSelf,    // Ops that GE inserted: inputs with outputs.
-  kMindie,    // MindIE-Torch and a torch model.
-  kTorchAtb,  // The acceleration library and a torch model, or itself.
-  kTorch,     // Two torch models.
-  kMsprobe,   // msprobe runs of MindSpore and of torch, or with mappings.
+  kGeFx,        // GE with the FX graph from which it was created.
+  kGeGe,        // GE with fused ops and GE without.
+  kGeSelf,      // Ops that GE inserted: inputs with outputs.
+  kMindie,      // MindIE-Torch and a torch model.
+  kTorchAtb,    // The acceleration library and a torch model, or itself.
+  kTorch,       // Two torch models.
+  kMsprobe,     // msprobe runs of MindSpore and of torch, or with mappings.
+  kHfVllm,      // A model in transformers and in vLLM.
+  kHfSglang,    // The same in SGLang.
+  kHfMegatron,  // The same in Megatron-core.
+  kEngines,     // The same in two other engines, or in two releases of one.
 };
 
-// Returns "ge-fx", "ge-ge", "ge-self", "mindie", "torch-atb", "torch" or
-// "msprobe".
+// Returns the name of a matcher, such as "ge-fx" or "hf-vllm".
 std::string_view MatcherName(Matcher matcher);
 
 // The inverse of MatcherName; nothing for an unknown name.
@@ -36,10 +39,14 @@ std::optional<Matcher> ParseMatcher(std::string_view name);
 std::vector<Matcher> AllMatchers();
 
 // Returns the matcher that runs of these sources require; nothing if their
-// names suffice. `is_same_run`: golden and target are the same run.
+// names suffice. The source of a run is its label or, if it has none, EngineOf.
+// `is_same_run`: golden and target are the same run.
 std::optional<Matcher> ChooseMatcher(std::string_view golden_source,
                                      std::string_view target_source,
                                      bool is_same_run);
+
+// Returns whether a source is an engine for which there is a table.
+bool IsEngine(std::string_view source);
 
 // Returns true if a matcher reads a file of this name.
 bool IsWanted(std::string_view file);

@@ -27,6 +27,9 @@ struct MatchOptions {
   // The ranks of a run have copies or pieces of a tensor, which are joined as
   // the sizes of both runs imply. For torch and the acceleration library.
   bool joins_ranks = false;
+  // The numbers of ranks of both runs, for engines; 0 if unknown.
+  int32_t golden_ranks = 0;
+  int32_t target_ranks = 0;
   // The bytes of an op_mapping_file.json; empty for none.
   std::string op_mapping = {};
   // The contents of the mapping files of msprobe.

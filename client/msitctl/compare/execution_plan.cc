@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/msitctl/compare/comparison_printer.h"
+#include "client/msitctl/compare/engine_pairs.h"
 #include "client/msitctl/compare/flag_conflicts.h"
 #include "client/msitctl/compare/match_by_flags.h"
 #include "client/msitctl/compare/metric.h"
@@ -191,6 +192,7 @@ ask::Outcome PairByTools(Invocation& invocation, const CompareFlags& flags,
   if (match->matcher == match::Matcher::kMsprobe) {
     TellNotes(match->mapping);
   }
+  RelyOnMapping(invocation, flags, match->mapping, SaysRanks(flags), plan);
   plan.mapping = fill::ToText(match->mapping);
   if (plan.mapping.empty()) return {};
   if (plan.mode == ExecutionMode::kInParts) {

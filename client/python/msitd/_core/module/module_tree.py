@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,12 @@ _VERSION = 1
 _ATTRIBUTES_MAX = 32
 _ATTRIBUTE_MAX = 256
 _TUPLE_MAX = 16
+# Configurations of models have fewer numbers.
+_CONFIG_MAX = 256
+# Namespace packages, and those of their parts that define models.
+_NAMESPACES = {"megatron": ("megatron.core",)}
+# Attributes that are as large as a 64-bit integer allows are not sizes.
+_NUMBER_MAX = 2**62
 
 
 def module_tree(
@@ -37,17 +44,20 @@ def module_tree(
         op = op_of(name)
         ops.add(op)
         kind = type(module)
-        modules.append(
-            {
-                "op": op,
-                "class": f"{kind.__module__}.{kind.__qualname__}",
-                "parent": _parent_of(name, ops, op_of),
-                "training": bool(module.training),
-                "parameters": _shapes(module.named_parameters(recurse=False)),
-                "buffers": _shapes(module.named_buffers(recurse=False)),
-                "attributes": _attributes_of(module),
-            }
-        )
+        entry = {
+            "op": op,
+            "class": f"{kind.__module__}.{kind.__qualname__}",
+            "parent": _parent_of(name, ops, op_of),
+            "training": bool(module.training),
+            "parameters": _shapes(module.named_parameters(recurse=False)),
+            "buffers": _shapes(module.named_buffers(recurse=False)),
+            "attributes": _attributes_of(module),
+        }
+        if not name:
+            config = _numbers_of(getattr(module, "config", None))
+            if config:
+                entry["config"] = config
+        modules.append(entry)
     return modules
 
 
@@ -60,14 +70,43 @@ def document(trees: Iterable[list[dict[str, Any]]]) -> str:
     `class` includes the path of the Python module. `parent` is the op of the
     enclosing module, or null for a model itself. `parameters` and `buffers` are
     those of the module itself by name, with `shape` and `dtype`. `attributes` are
-    its attributes that are numbers, bools, texts, None, or tuples of these, as
+    its attributes that are numbers, bools, words, None, or tuples of numbers, as
     Python writes them.
+    A model has the whole numbers of its attribute `config`, if it has one. `packages`
+    has the versions of the packages that define the classes.
     """
+    modules = [one for tree in trees for one in tree]
     return json.dumps(
-        {"version": _VERSION, "modules": [one for tree in trees for one in tree]},
+        {
+            "version": _VERSION,
+            "modules": modules,
+            "packages": _versions_of(one["class"] for one in modules),
+        },
         ensure_ascii=False,
         separators=(",", ":"),
     )
+
+
+def _numbers_of(config: Any) -> dict[str, int]:
+    """Returns the whole numbers among the attributes of a configuration."""
+    out: dict[str, int] = {}
+    for name, value in getattr(config, "__dict__", {}).items():
+        is_number = type(value) is int and abs(value) < _NUMBER_MAX
+        if is_number and not name.startswith("_") and len(out) < _CONFIG_MAX:
+            out[name] = value
+    return out
+
+
+def _versions_of(classes: Iterable[str]) -> dict[str, str]:
+    """Returns the versions of the packages that define classes, by name."""
+    out: dict[str, str] = {}
+    for name in {one.partition(".")[0] for one in classes}:
+        # The parts of a namespace package have versions of their own.
+        for package in (name, *_NAMESPACES.get(name, ())):
+            version = getattr(sys.modules.get(package), "__version__", None)
+            if isinstance(version, str):
+                out[package] = version
+    return out
 
 
 def outermost_modules(
@@ -128,7 +167,9 @@ def _attributes_of(module: torch.nn.Module) -> dict[str, str]:
 def _is_plain(value: Any) -> bool:
     if type(value) is tuple:
         return len(value) <= _TUPLE_MAX and all(map(_is_number, value))
-    return value is None or type(value) is str or _is_number(value)
+    # Longer texts may be secrets or paths, and are no options.
+    is_word = type(value) is str and value.isidentifier()
+    return value is None or is_word or _is_number(value)
 
 
 def _is_number(value: Any) -> bool:

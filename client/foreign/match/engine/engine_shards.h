@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "client/foreign/match/engine/engine_run.h"
+#include "client/foreign/match/engine/engine_table.h"
+#include "client/foreign/match/mapping.h"
+#include "protos/base/tensor_key.h"
+
+// What each of several ranks has of the tensors of a module.
+namespace msitd::match {
+
+// Returns a size by its name, or the number that `text` is.
+std::optional<int64_t> SizeOf(std::string_view text, const EngineSizes& sizes);
+
+// Returns the lengths of the parts of a fused projection; empty if one of them
+// is not known.
+std::vector<int64_t> PartSizes(const EngineModuleRule& rule,
+                               const EngineSizes& sizes);
+
+// Returns the lengths of the parts in the tensor that the shards of `ranks`
+// ranks form. If there are fewer key heads than ranks, several ranks have the
+// same one.
+std::vector<int64_t> HeldSizes(const EngineModuleRule& rule,
+                               const EngineSizes& sizes, int ranks);
+
+// Returns the shape of the tensor that the shards of `ranks` ranks form, each
+// of which has `shape`. `rule` may be null.
+std::vector<int64_t> ShapeOfLayer(const EngineModuleRule* rule, Io io,
+                                  std::vector<int64_t> shape, int ranks);
+
+// Returns the layouts that put together the shards of `ranks` ranks for the ops
+// of a run. `world_size` is the number of ranks of the run.
+std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
+                                   const EngineSizes& sizes, int ranks,
+                                   int world_size);
+
+}  // namespace msitd::match

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "client/foreign/match/mapping.h"
+#include "client/msitctl/compare/compare_flags.h"
+#include "client/msitctl/compare/execution_plan.h"
+#include "client/msitctl/invocation.h"
+
+namespace msitd::msitctl {
+
+// Adds to a plan what the mapping of two engines relies on, unless the user has
+// specified it: layouts for ranks that share a layer; `--by request` if the
+// runs have different rows and both recorded their requests; `--shapes squeeze`
+// if shapes differ only in dimensions of length 1. `has_ranks`: the user
+// specified layouts or ranks. Prints a note for each, with the flags that mean
+// the same.
+void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
+                   const match::Mapping& mapping, bool has_ranks,
+                   ExecutionPlan& plan);
+
+}  // namespace msitd::msitctl
