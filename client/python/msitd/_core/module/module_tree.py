@@ -64,16 +64,14 @@ def module_tree(
 def document(trees: Iterable[list[dict[str, Any]]]) -> str:
     """Returns the document `module_tree.json` of the models of a rank.
 
-    `version` is 1. `modules` has one object per module, parents before their
-    children: `op`, `class`, `parent`, `training`, `parameters`, `buffers` and
-    `attributes`.
-    `class` includes the path of the Python module. `parent` is the op of the
-    enclosing module, or null for a model itself. `parameters` and `buffers` are
-    those of the module itself by name, with `shape` and `dtype`. `attributes` are
-    its attributes that are numbers, bools, words, None, or tuples of numbers, as
-    Python writes them.
-    A model has the whole numbers of its attribute `config`, if it has one. `packages`
-    has the versions of the packages that define the classes.
+    `version` is 1. `modules` has one object per module, parents before their children:
+    `op`, `class`, `parent`, `training`, `parameters`, `buffers` and `attributes`.
+    `class` includes the path of the Python module. `parent` is the op of the enclosing
+    module, or null for a model itself. `parameters` and `buffers` are those of the
+    module itself by name, with `shape` and `dtype`. `attributes` are its attributes
+    that are numbers, bools, words, None, or tuples of numbers, as Python writes them. A
+    model has the whole numbers of its attribute `config`, if it has one. `packages` has
+    the versions of the packages that define the classes.
     """
     modules = [one for tree in trees for one in tree]
     return json.dumps(
