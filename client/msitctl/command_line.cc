@@ -2,6 +2,7 @@
 #include "client/msitctl/command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -173,6 +174,7 @@ CommandLine::CommandLine() : app_("", "msitctl") {
   AddBisectCommand(*this);
   AddVerifyCommand(*this);
   AddBatchCommand(*this);
+  AddMcpCommand(*this);
   AddCompletionCommand(*this);
   AddHelpCommand(*this);
 }
@@ -245,6 +247,20 @@ void CommandLine::AddGlobalFlags() {
                 "Show progress on stderr; default: only if it is a terminal "
                 "[MSITCTL_PROGRESS]")
       ->envname("MSITCTL_PROGRESS");
+}
+
+std::vector<std::string> CommandLine::ConnectionWords() const {
+  std::vector<std::string> words;
+  for (const char* const name :
+       {"--endpoint", "--no-start", "--endpoints", "--endpoints-file",
+        "--node-timeout", "--tls", "--ca-file", "--cert-file", "--key-file",
+        "--timeout", "--connect-timeout"}) {
+    const CLI::Option& option = *app_.get_option(name);
+    if (option.count() == 0) continue;
+    words.push_back(
+        fmt::format("{}={}", name, fmt::join(option.results(), ",")));
+  }
+  return words;
 }
 
 CLI::App& CommandLine::AddNoun(const std::string& name,

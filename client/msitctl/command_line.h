@@ -45,6 +45,10 @@ class CommandLine {
 
   CLI::App& app() { return app_; }
 
+  // Returns the global flags that select the daemon and limit the time of a
+  // command, as they were given, for other command lines.
+  std::vector<std::string> ConnectionWords() const;
+
   // Parses, runs the verb and reports on stderr. Returns the exit code.
   int Run(int argc, char** argv);
 
@@ -110,6 +114,7 @@ void AddExecCommand(CommandLine& line);
 void AddBisectCommand(CommandLine& line);
 void AddVerifyCommand(CommandLine& line);
 void AddBatchCommand(CommandLine& line);
+void AddMcpCommand(CommandLine& line);
 void AddCompletionCommand(CommandLine& line);
 void AddHelpCommand(CommandLine& line);
 

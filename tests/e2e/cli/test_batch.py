@@ -60,7 +60,7 @@ def test_a_line_that_is_none_ends_nothing(line: str, daemon: Daemon) -> None:
 def test_a_line_without_an_end_is_bounded(daemon: Daemon) -> None:
     answers, said = batch(daemon, "[" + " " * (2 << 20), expect=3)
     assert answers == []
-    assert "a line of the batch is longer than 1048576 bytes" in said
+    assert "a line of stdin is longer than 1048576 bytes" in said
 
 
 def test_commands_do_not_read_the_lines_of_others(daemon: Daemon) -> None:
