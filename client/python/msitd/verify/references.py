@@ -42,6 +42,12 @@ ADDED_ONE_BY_ONE = frozenset(
     "batch_norm embedding group_norm layer_norm native_layer_norm_backward "
     "embedding_dense_backward rms_norm".split()
 )
+SOFTMAX = ("softmax", "_softmax", "log_softmax", "_log_softmax")
+# Functions whose terms may be nearly equal.
+REDUCTIONS = frozenset(
+    "sum mean nansum nanmean norm vector_norm cumsum std var std_mean var_mean "
+    "frobenius_norm logsumexp".split()
+)
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "_convolution")
 
 _DEPTH_MAX = 16
@@ -124,8 +130,6 @@ def exact(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Te
             return attention(spec, given)
         if spec.kind == Kind.MASKED:
             return _masked(spec, given, recorded)
-        if spec.plain in ("softmax", "_softmax", "softmin", "log_softmax", "_log_softmax"):
-            return _softmax(spec, given)
         if spec.plain in ("grouped_mm", "_grouped_mm"):
             return _grouped_mm(given)
         return _called_in_place_of(spec, given)
@@ -172,26 +176,21 @@ def _named(given: Arguments, names: str) -> dict[str, Any]:
     return out
 
 
-def _softmax(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
-    """Subtracts the maximum first, as all kernels do, so that a disturbance of the
-    argument is one of the difference.
+def centered(spec: Spec, given: Arguments) -> Arguments:
+    """Returns the arguments of a softmax with a maximum of 0, as all kernels make it, so
+    that a disturbance of an argument is one of its difference from the maximum.
     """
     import torch
 
-    name, at = spec.plain, _named(given, "input dim")
-    if spec.name.startswith("_"):
-        at = _named(given, "input dim half_to_float")
-    elif len(given.args) > 2:
-        at = _named(given, "input dim _stacklevel dtype")
-    elif "dtype" in given.kwargs or len(given.args) == 2:
-        at = _named(given, "input dim")
-    at.setdefault("input", at.get("self"))
-    if at.get("dim") is None or not isinstance(at.get("input"), torch.Tensor):
-        return _called_in_place_of(spec, given)
-    x = -at["input"] if name == "softmin" else at["input"]
-    if "log" in name:
-        return {"0": torch.log_softmax(x, at["dim"])}
-    return {"0": torch.softmax(x, at["dim"])}
+    if spec.plain not in SOFTMAX or not given.args:
+        return given
+    x = given.args[0]
+    dim = given.args[1] if len(given.args) > 1 else given.kwargs.get("dim")
+    if not isinstance(x, torch.Tensor) or type(dim) is not int or x.numel() == 0:
+        return given
+    top = x.amax(dim, keepdim=True)
+    top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
+    return given._replace(args=(x - top, *given.args[1:]))
 
 
 def _masked(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:

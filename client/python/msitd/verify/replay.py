@@ -55,6 +55,7 @@ _LEFT_OVER = 1.0
 _EQUAL_TERMS = 2.0
 # Kernels of attention use fast exponentials.
 _FAST_EXPONENTIALS = 2.0
+_STORED = 0.5
 
 _FLOAT32_ROUNDOFF = 2.0**-24
 
@@ -221,7 +222,7 @@ class _Replay:
         self._spec = spec
         self._arguments = arguments
         self._outputs = outputs
-        self._wide = trees.widened(arguments)
+        self._wide = references.centered(spec, trees.widened(arguments))
 
     def results(self, given: Arguments) -> dict[str, torch.Tensor]:
         """Returns the results for arguments in float64 by index."""
@@ -262,6 +263,10 @@ class _Replay:
             noise = noises[inner][index] + self._own_noise(
                 result, inner, wide_grads if is_backward else None
             )
+            if self._spec.plain in references.SOFTMAX and not is_backward:
+                # Exponentials are stored in the type of the result.
+                stored = roundoff(given.dtype) + _ELEMENTARY * inner
+                noise = noise + result.abs() * _STORED * stored
             if inner == roundoff(given.dtype):
                 # Small terms are rounded to multiples of the smallest number.
                 terms = self._length(result, wide_grads)
@@ -306,7 +311,7 @@ class _Replay:
             if rows > 1 and self._spec.plain in references.ADDED_ONE_BY_ONE:
                 return size * inner * _EQUAL_TERMS * math.sqrt(rows)
             return torch.zeros_like(size)
-        if kind == Kind.COMPOSITE:
+        if kind == Kind.COMPOSITE or self._spec.plain in references.REDUCTIONS:
             return size * inner * _STEP_ROUNDINGS
         if kind == Kind.ROUNDED:
             is_plain = self._spec.plain in references.ARITHMETIC
@@ -401,10 +406,23 @@ def _smoothed(squares: torch.Tensor, left_over: bool) -> torch.Tensor:
         return squares
     if squares.dim() < 2:
         return torch.maximum(squares, total.expand_as(squares)).sqrt()
-    rows = squares.mean(-1, keepdim=True)
-    columns = squares.flatten(0, -2).mean(0)
-    out = torch.maximum(squares, rows * columns / total).sqrt()
+    matrix = squares.flatten(_split_of(squares.shape)).flatten(0, -2)
+    rows = matrix.mean(-1, keepdim=True)
+    columns = matrix.mean(0)
+    out = torch.maximum(matrix, rows * columns / total)
     if left_over:
-        matrices = squares.mean((-2, -1), keepdim=True).sqrt()
-        out = torch.maximum(out, matrices * _LEFT_OVER)
-    return out
+        own = squares.mean((-2, -1), keepdim=True).expand_as(squares)
+        is_large = squares.shape[-1] * squares.shape[-2] >= _FEW_ELEMENTS
+        floor = (own if is_large else total.expand_as(squares)).reshape(matrix.shape)
+        out = torch.maximum(out, floor * _LEFT_OVER)
+    return out.reshape(squares.shape).sqrt()
+
+
+def _split_of(shape: Any) -> int:
+    """Returns the dimension from which on the others are the columns of a matrix: both
+    rows and columns should have many elements to take a mean of.
+    """
+    splits = range(1, len(shape))
+    return max(
+        splits, key=lambda at: min(math.prod(shape[:at]), math.prod(shape[at:]))
+    )
