@@ -91,7 +91,10 @@ def score_equal(recorded: torch.Tensor, exact: torch.Tensor) -> Score:
 
 
 def score_rounded(
-    recorded: torch.Tensor, exact: torch.Tensor, noise: torch.Tensor
+    recorded: torch.Tensor,
+    exact: torch.Tensor,
+    noise: torch.Tensor,
+    has_sums: bool = True,
 ) -> tuple[Score, torch.Tensor]:
     """Scores a result that may be rounded.
 
@@ -100,6 +103,8 @@ def score_rounded(
         exact: The exact result in float64.
         noise: The standard deviation that is expected of each element before the
             result is rounded; not negative.
+        has_sums: Whether the noise is that of sums, so that it may be larger in some
+            of many elements. Otherwise it is a bound.
 
     Returns:
         The score, and the exact result with infinities where its elements exceed
@@ -113,6 +118,7 @@ def score_rounded(
             torch.view_as_real(recorded),
             torch.view_as_real(exact),
             noise.unsqueeze(-1).expand(*noise.shape, 2),
+            has_sums,
         )
         return score, exact
     given = recorded.to(torch.float64)
@@ -132,7 +138,7 @@ def score_rounded(
     if error.numel() == 0:
         return Score(0.0, 0.0, (), EQUAL), exact
     unit = (rounding.square() + noise.square() + step * step).sqrt()
-    spread = max(1.0, math.sqrt(2 * math.log(error.numel())))
+    spread = max(1.0, math.sqrt(2 * math.log(error.numel()))) if has_sums else 1.0
     bound = rounding + spread * noise + step
     # A unit of 0 is one of float64 numbers near 0, all of which are exact.
     shares = error / bound.clamp_min(5e-324)
