@@ -40,7 +40,9 @@ _SEED = 20240229
 
 # Roundings inside of a function of one element.
 _ELEMENTARY = 2.0
-_ACTIVATION = 2.0
+_ACTIVATION = 1.0
+# The error function is a polynomial in some kernels.
+_ERROR_FUNCTION = 3.0
 # Growth of the error of a sum with the square root of its length.
 _GROWTH = 0.3
 # Functions that compute in several steps, with a rounding of each.
@@ -323,10 +325,11 @@ class _Replay:
         if kind != Kind.ACTIVATION:
             return torch.zeros_like(size)
         noise = size * inner * _ELEMENTARY
+        factor = _ERROR_FUNCTION if self._spec.plain == "gelu" else _ACTIVATION
         for each in trees.tensors_of(self._wide):
             if not is_real(each) or each.numel() == 0:
                 continue
-            terms = each.abs() * inner * _ACTIVATION
+            terms = each.abs() * inner * factor
             fits = each.dim() <= size.dim() and all(
                 a in (1, b)
                 for a, b in zip(reversed(each.shape), reversed(size.shape), strict=False)
