@@ -81,7 +81,17 @@ def test_positions_keywords_and_lists() -> None:
 
 @pytest.mark.parametrize(
     "indexes",
-    [["1"], ["0", "2"], ["0.1"], ["0.a"], ["0", "0.1"], ["0..1"], ["a b"], [""], ["0" + ".0" * 40]],
+    [
+        ["1"],
+        ["0", "2"],
+        ["0.1"],
+        ["0.a"],
+        ["0", "0.1"],
+        ["0..1"],
+        ["a b"],
+        [""],
+        ["0" + ".0" * 40],
+    ],
 )
 def test_arguments_with_gaps_are_refused(indexes: list[str]) -> None:
     given = {index: Leaf(index, "number", "1") for index in indexes}

@@ -31,7 +31,11 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Torch.addmm", (x(16), x(8, 32), x(32, 16)), {}),
     ("Torch.einsum", ("bij,bkj->bik", x(2, 5, 24), x(2, 7, 24)), {}),
     ("Functional.conv1d", (x(2, 4, 20), x(8, 4, 3), x(8), 1, 1), {}),
-    ("Functional.conv2d", (x(2, 4, 9, 9), x(8, 4, 3, 3), x(8)), {"stride": 2, "padding": 1}),
+    (
+        "Functional.conv2d",
+        (x(2, 4, 9, 9), x(8, 4, 3, 3), x(8)),
+        {"stride": 2, "padding": 1},
+    ),
     ("Functional.layer_norm", (x(5, 48), (48,), x(48), x(48), 1e-5), {}),
     ("Functional.rms_norm", (x(5, 48), (48,), x(48), 1e-6), {}),
     ("Functional.group_norm", (x(2, 8, 6), 4, x(8), x(8)), {}),
@@ -67,9 +71,21 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Functional.cross_entropy", (x(12, 30), ints(30, 12)), {}),
     ("Functional.mse_loss", (x(6, 64), x(6, 64)), {}),
     ("Functional.avg_pool2d", (x(2, 3, 8, 8), 2), {}),
-    ("Functional.interpolate", (x(2, 3, 8, 8),), {"scale_factor": 2.0, "mode": "bilinear"}),
-    ("Functional.scaled_dot_product_attention", (x(2, 2, 6, 16),) * 3, {"is_causal": True}),
-    ("Functional.scaled_dot_product_attention", (x(2, 2, 6, 16),) * 3, {"attn_mask": MASK}),
+    (
+        "Functional.interpolate",
+        (x(2, 3, 8, 8),),
+        {"scale_factor": 2.0, "mode": "bilinear"},
+    ),
+    (
+        "Functional.scaled_dot_product_attention",
+        (x(2, 2, 6, 16),) * 3,
+        {"is_causal": True},
+    ),
+    (
+        "Functional.scaled_dot_product_attention",
+        (x(2, 2, 6, 16),) * 3,
+        {"attn_mask": MASK},
+    ),
     ("Torch.scatter_add", (x(4, 8), 1, ints(8, 4, 30), x(4, 30)), {}),
     ("Torch.index_add", (x(4, 8), 0, ints(4, 20), x(20, 8)), {}),
 ]
@@ -103,7 +119,9 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
     return value.to(dtype) if is_float(value) else value
 
 
-def run(op: str, args: Any, kwargs: Any) -> tuple[table.Spec, Arguments, dict[str, Any]]:
+def run(
+    op: str, args: Any, kwargs: Any
+) -> tuple[table.Spec, Arguments, dict[str, Any]]:
     """Returns a call with the results that torch computes."""
     spec = table.find(op)
     assert isinstance(spec, table.Spec)
@@ -156,7 +174,10 @@ def test_exact_functions_are_compared_bit_by_bit(call: Any) -> None:
     if wrong.dtype == torch.bool:
         flat[0] = ~flat[0]
     elif is_float(wrong):
-        flat[3] = torch.nextafter(flat[3].float(), torch.tensor(9.0)).to(wrong.dtype) * 1.01 + 1e-3
+        flat[3] = (
+            torch.nextafter(flat[3].float(), torch.tensor(9.0)).to(wrong.dtype) * 1.01
+            + 1e-3
+        )
     else:
         flat[0] = (flat[0] + 1) % 4
     found = replay.check_call(spec, arguments, {**outputs, "0": wrong})["0"]
@@ -178,7 +199,9 @@ def test_an_order_has_each_position_once() -> None:
     scores = torch.tensor([[2.0, 3.0, 3.0]])
     spec, arguments, _ = run("Torch.argsort", (scores,), {})
     for positions, wrong in (([0, 2, 1], False), ([0, 1, 1], True)):
-        found = replay.check_call(spec, arguments, {"0": torch.tensor([positions])})["0"]
+        found = replay.check_call(spec, arguments, {"0": torch.tensor([positions])})[
+            "0"
+        ]
         assert isinstance(found, replay.Checked)
         assert found.score.is_wrong == wrong
 
@@ -290,13 +313,17 @@ def test_gradients_are_checked(call: Any, dtype: torch.dtype) -> None:
     op, function, args, kwargs = call
     given = [v.to(dtype).clone().requires_grad_() if is_float(v) else v for v in args]
     result = function(*given, **kwargs)
-    grad = torch.randn(result.shape, generator=torch.Generator().manual_seed(3)).to(dtype)
+    grad = torch.randn(result.shape, generator=torch.Generator().manual_seed(3)).to(
+        dtype
+    )
     leaves = {str(i): v for i, v in enumerate(given) if is_float(v)}
     found = torch.autograd.grad(result, list(leaves.values()), grad)
     grads = dict(zip(leaves, found, strict=True))
     spec = table.find(op)
     assert isinstance(spec, table.Spec)
-    arguments = Arguments(tuple(v.detach() if is_float(v) else v for v in given), kwargs)
+    arguments = Arguments(
+        tuple(v.detach() if is_float(v) else v for v in given), kwargs
+    )
     outputs = {"0": result.detach()}
     checked = replay.check_gradients(spec, arguments, outputs, {"0": grad}, grads)
     for index, each in checked.items():

@@ -22,13 +22,19 @@ def test_names_of_the_table_are_those_of_torch() -> None:
     unknown = [
         name
         for name in table.KIND_OF
-        if not any(hasattr(o, n) for o in OWNERS for n in (name, f"{name}_", f"__{name}__"))
+        if not any(
+            hasattr(o, n) for o in OWNERS for n in (name, f"{name}_", f"__{name}__")
+        )
     ]
     assert unknown == []
 
 
 def test_most_recorded_functions_are_in_the_table() -> None:
-    prefixes = {"Torch.": names.TORCH, "Functional.": names.FUNCTIONAL, "Tensor.": names.TENSOR}
+    prefixes = {
+        "Torch.": names.TORCH,
+        "Functional.": names.FUNCTIONAL,
+        "Tensor.": names.TENSOR,
+    }
     found = [
         isinstance(table.find(prefix + name), table.Spec)
         for prefix, text in prefixes.items()
@@ -60,11 +66,29 @@ def test_forms_of_a_function_have_its_kind(op: str, plain: str, in_place: bool) 
 @pytest.mark.parametrize(
     "op",
     [
-        *("Torch.load", "Torch.save", "Torch.hub.load", "Torch.ops", "Torch.__import__"),
-        *("Tensor.__class__", "Tensor.__reduce_ex__", "Tensor.numpy", "Tensor.data_ptr"),
+        *(
+            "Torch.load",
+            "Torch.save",
+            "Torch.hub.load",
+            "Torch.ops",
+            "Torch.__import__",
+        ),
+        *(
+            "Tensor.__class__",
+            "Tensor.__reduce_ex__",
+            "Tensor.numpy",
+            "Tensor.data_ptr",
+        ),
         *("Functional.__builtins__", "Functional.os.system", "Aten.__class__"),
         *("x-aten.__class__.default", "x-aten._ops.default", "x-prims.add.default"),
-        *("", "Torch.", "Tensor.add\n", "Tensor.add;os.system('id')", "relu", "VF.lstm"),
+        *(
+            "",
+            "Torch.",
+            "Tensor.add\n",
+            "Tensor.add;os.system('id')",
+            "relu",
+            "VF.lstm",
+        ),
         "Torch.add.__globals__",
         "a-aten.add.default.__class__",
     ],
@@ -76,7 +100,9 @@ def test_what_is_not_in_the_table_is_refused(op: str) -> None:
 def test_reasons_tell_random_functions_and_collectives_apart() -> None:
     assert table.find("Torch.randn") == table.Refusal(table.RANDOM_REASON)
     assert table.find("Tensor.bernoulli_") == table.Refusal(table.RANDOM_REASON)
-    assert table.find("Distributed.all_reduce") == table.Refusal(table.COLLECTIVE_REASON)
+    assert table.find("Distributed.all_reduce") == table.Refusal(
+        table.COLLECTIVE_REASON
+    )
 
 
 def tree(kind: str, attributes: str = "{}") -> str:
@@ -120,13 +146,22 @@ def test_other_classes_are_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "[]", "{}", '{"modules":3}', '{"modules":[1,null,{"op":1}]}', "[" * 100_000),
+        *(
+            "",
+            "[]",
+            "{}",
+            '{"modules":3}',
+            '{"modules":[1,null,{"op":1}]}',
+            "[" * 100_000,
+        ),
         '{"modules":[{"op":"a","class":"b","attributes":{"eps":"__import__(1)"}}]}',
     ],
 )
 def test_invalid_documents_have_no_modules_with_functions(text: str) -> None:
     found = modules.parse_tree(text)
-    assert all(not modules.Modules(found, lambda *_: None).can_check(op) for op in found)
+    assert all(
+        not modules.Modules(found, lambda *_: None).can_check(op) for op in found
+    )
 
 
 def test_weights_of_a_training_are_those_of_its_first_token() -> None:

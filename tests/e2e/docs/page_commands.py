@@ -14,7 +14,9 @@ from pathlib import Path
 
 from daemon import BIN_DIR, ROOT
 
-PAGES = (ROOT / "docs/tutorial.md", ROOT / "docs/debugging.md")
+PAGES = tuple(
+    ROOT / "docs" / name for name in ("tutorial.md", "debugging.md", "verify.md")
+)
 TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -10,9 +10,15 @@ import pytest
 EXIT_CODES = {
     "msitctl compare run golden bf16-broken --rows none": 1,
     "msitctl compare run golden target --rows none >comparison.txt": 1,
+    "msitctl verify wrong --columns op,call,io/index,verdict,units,worst_units "
+    ">verify.txt": 1,
 }
 # Files that the commands of a page write.
-OUTPUTS = {"tutorial.md": "report.html", "debugging.md": "comparison.txt"}
+OUTPUTS = {
+    "tutorial.md": "report.html",
+    "debugging.md": "comparison.txt",
+    "verify.md": "verify.txt",
+}
 
 
 @pytest.mark.parametrize("path", page_commands.PAGES, ids=lambda path: path.name)

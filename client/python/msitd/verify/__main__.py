@@ -93,7 +93,9 @@ def _selection_of(flags: argparse.Namespace, daemon: Any) -> Any:
     ranges = _numbers(flags.ranks)
     ranks = None
     if ranges is not None:
-        ranks = tuple(n for first, last in ranges for n in range(first, last + 1)[:4096])
+        ranks = tuple(
+            n for first, last in ranges for n in range(first, last + 1)[:4096]
+        )
     tokens = _numbers(flags.tokens)
     return Selection(
         tuple(flags.ops) if flags.ops else None,

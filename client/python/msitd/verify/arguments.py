@@ -167,7 +167,9 @@ def _other_of(text: str) -> Any:
         return Ellipsis
     found = _SLICE.match(text)
     if found is not None:
-        return slice(*(None if each == "None" else int(each) for each in found.groups()))
+        return slice(
+            *(None if each == "None" else int(each) for each in found.groups())
+        )
     if _DEVICE.match(text):
         return torch.device("cpu")
     name = text.removeprefix("torch.")

@@ -53,7 +53,9 @@ class Checker:
     def _check(self, call: Call, token: int, io: str) -> Outcomes:
         spec, arguments = self._call_of(call, token)
         sides = [io] if io == "output" else [io, "output", "grad_output"]
-        sizes = [t.size_bytes for s in (*sides, "input") for t in call.tensors(s).values()]
+        sizes = [
+            t.size_bytes for s in (*sides, "input") for t in call.tensors(s).values()
+        ]
         if sum(sizes) > self._size_max * _CALL_FACTOR:
             raise Unchecked("a tensor is larger than --size-max")
         if io == "output":

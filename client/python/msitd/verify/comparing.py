@@ -145,7 +145,12 @@ class _Units:
 
 
 def _text_of(
-    daemon: Connection, run: str, row: ComparisonRow, norm: float, worst: float, text: str
+    daemon: Connection,
+    run: str,
+    row: ComparisonRow,
+    norm: float,
+    worst: float,
+    text: str,
 ) -> str:
     """Returns a line about a wrong result: where it is, how wrong, and its caller."""
     module = ""

@@ -54,7 +54,9 @@ def name_of(run: str, given: str | None) -> str:
     """
     name = given or run + SUFFIX
     if len(name.encode()) > _RUN_NAME_MAX:
-        raise ValueError("the name of the run in float64 is too long: give it with --as")
+        raise ValueError(
+            "the name of the run in float64 is too long: give it with --as"
+        )
     return name
 
 

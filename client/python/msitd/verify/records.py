@@ -95,7 +95,9 @@ class Selection(NamedTuple):
         return self == Selection()
 
 
-def groups_of(daemon: Connection, run: str, chosen: Selection) -> Iterator[tuple[int, int]]:
+def groups_of(
+    daemon: Connection, run: str, chosen: Selection
+) -> Iterator[tuple[int, int]]:
     """Yields the ranks and tokens that have tensors, tokens first."""
     found = []
     by_rank = daemon.tensors.stats(run, chosen.filter(), by="rank")
@@ -128,7 +130,9 @@ def read_group(
             tensors.append(record)
             sides[record.index] = Leaf(record.index, "tensor", "", record)
         else:
-            sides.setdefault(record.index, Leaf(record.index, record.kind, record.value))
+            sides.setdefault(
+                record.index, Leaf(record.index, record.kind, record.value)
+            )
     tensors.sort(key=lambda each: (each.sequence, each.name))
     return Group(rank, token, tensors, calls, count > RECORDS_MAX)
 

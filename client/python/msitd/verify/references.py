@@ -112,7 +112,9 @@ def _collect(value: Any, path: str, depth: int, out: dict[str, Any]) -> None:
         out[path or "0"] = value
     elif isinstance(value, (tuple, list)) and depth < _DEPTH_MAX:
         for position, each in enumerate(value):
-            _collect(each, f"{path}.{position}" if path else str(position), depth + 1, out)
+            _collect(
+                each, f"{path}.{position}" if path else str(position), depth + 1, out
+            )
 
 
 def exact(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
@@ -311,7 +313,9 @@ def check_choice(
             continue
         score = score_equal(chosen, right)
         is_order = spec.plain in ("sort", "argsort", "msort", "topk")
-        if not score.is_wrong and not (is_order and _repeats(outputs[index], arguments)):
+        if not score.is_wrong and not (
+            is_order and _repeats(outputs[index], arguments)
+        ):
             out[index] = Checked(outputs[index], score)
     return out
 
@@ -354,4 +358,6 @@ def _repeats(positions: torch.Tensor, arguments: Arguments) -> bool:
     import torch
 
     ordered = torch.sort(positions, -1).values
-    return bool((ordered[..., 1:] == ordered[..., :-1]).any()) if ordered.dim() else False
+    return (
+        bool((ordered[..., 1:] == ordered[..., :-1]).any()) if ordered.dim() else False
+    )

@@ -332,7 +332,9 @@ class _Replay:
             terms = each.abs() * inner * factor
             fits = each.dim() <= size.dim() and all(
                 a in (1, b)
-                for a, b in zip(reversed(each.shape), reversed(size.shape), strict=False)
+                for a, b in zip(
+                    reversed(each.shape), reversed(size.shape), strict=False
+                )
             )
             noise = noise + (terms if fits else terms.max())
         return noise
@@ -371,9 +373,7 @@ class _Replay:
             for index, total in sums.items()
         }
 
-    def _growth(
-        self, result: torch.Tensor, grads: Tensors, is_backward: bool
-    ) -> float:
+    def _growth(self, result: torch.Tensor, grads: Tensors, is_backward: bool) -> float:
         """Returns the factor by which the roundings of sums grow."""
         if self._spec.kind in (Kind.ROUNDED, Kind.ACTIVATION) and not is_backward:
             return 1.0
@@ -430,6 +430,4 @@ def _split_of(shape: Any) -> int:
     rows and columns should have many elements to take a mean of.
     """
     splits = range(1, len(shape))
-    return max(
-        splits, key=lambda at: min(math.prod(shape[:at]), math.prod(shape[at:]))
-    )
+    return max(splits, key=lambda at: min(math.prod(shape[:at]), math.prod(shape[at:])))

@@ -126,7 +126,9 @@ def score_rounded(
     is_finite = torch.isfinite(exact) & torch.isfinite(given)
     agrees = is_finite | (given == exact) | ((given != given) & (exact != exact))
     if not bool(agrees.all()):
-        place = _place_of(int(torch.argmin(agrees.flatten().to(torch.uint8))), given.shape)
+        place = _place_of(
+            int(torch.argmin(agrees.flatten().to(torch.uint8))), given.shape
+        )
         count = int((~agrees).sum())
         problem = f"{count} of {given.numel()} elements are NaN or infinite by mistake"
         return Score(math.inf, math.inf, place, _SAME_PLACES, problem), exact
@@ -157,8 +159,8 @@ def score_rounded(
 def _predicate(unit: torch.Tensor, size: float, most: float) -> str:
     parts = [_SAME_PLACES]
     if size > 0:
-        parts.append(f"nl2 < {LIMIT * float(unit.norm()) / size:.17g}")
-    parts.append(f"max_abs < {most:.17g}")
+        parts.append(f"nl2 < {LIMIT * float(unit.norm()) / size:.6g}")
+    parts.append(f"max_abs < {most:.6g}")
     return " and ".join(parts)
 
 

@@ -211,7 +211,9 @@ _OWNERS = {
     "Aten.": "torch.ops.aten",
 }
 # Functions that are named like those of torch but are in another place of it.
-_LINALG = frozenset("cross matmul matrix_norm multi_dot norm vecdot vector_norm".split())
+_LINALG = frozenset(
+    "cross matmul matrix_norm multi_dot norm vecdot vector_norm".split()
+)
 _ONLY_IN_LINALG = _LINALG - frozenset("cross matmul norm".split())
 
 # Operators of tensors. `i` and `r` before the name stand for the form in place and
@@ -241,7 +243,9 @@ _OPERATORS = {
     "xor": "bitwise_xor",
 }
 _DUNDER = re.compile(r"__([a-z]+)__\Z")
-_NODE = re.compile(r"(?:.*/)?[^/]*-aten\.([A-Za-z0-9_]{1,64})\.[A-Za-z0-9_]{1,64}\Z", re.S)
+_NODE = re.compile(
+    r"(?:.*/)?[^/]*-aten\.([A-Za-z0-9_]{1,64})\.[A-Za-z0-9_]{1,64}\Z", re.S
+)
 
 
 def _operator_of(name: str) -> tuple[str, bool] | None:

@@ -192,9 +192,7 @@ class Worker:
             return
         self._told = now
         share = f"{number} of {len(group.tensors)} tensors"
-        sys.stderr.write(
-            f"\rverify: rank {group.rank}, token {group.token}: {share}  "
-        )
+        sys.stderr.write(f"\rverify: rank {group.rank}, token {group.token}: {share}  ")
         sys.stderr.flush()
 
 
