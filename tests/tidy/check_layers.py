@@ -354,6 +354,9 @@ MODULES: dict[str, Module] = {
         ),
         COMPARE_LIBRARIES,
     ),
+    "daemon/compare/explain": Module(
+        (*PROTOS, "daemon/compare", "daemon/compare/measure"), COMPARE_LIBRARIES
+    ),
     "daemon/compare/origin": Module(
         (
             *PROTOS,
@@ -369,6 +372,7 @@ MODULES: dict[str, Module] = {
         (
             *PROTOS,
             *STORAGE_FACE,
+            "protos/compute/number",
             LOG,
             ACCESS,
             "daemon/calls",
@@ -380,6 +384,7 @@ MODULES: dict[str, Module] = {
             "daemon/compare/match",
             "daemon/compare/measure",
             "daemon/compare/judge",
+            "daemon/compare/explain",
             "daemon/compare/origin",
         ),
         COMPARE_LIBRARIES,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "client/ask/text/partial_text.h"
 #include "client/ask/text/text.h"
@@ -166,6 +167,18 @@ std::string MakerText(const v1::Maker& maker, bool may_diverge_before,
   return Printable(out);
 }
 
+std::string ExplanationText(const v1::Explanation& explanation) {
+  const std::string where =
+      explanation.where().empty() ? "" : explanation.where() + ": ";
+  const std::string without =
+      std::isfinite(explanation.residual_without())
+          ? fmt::format(", {:.3g} without", explanation.residual_without())
+          : "";
+  return Printable(fmt::format("{}{} (residual {:.2g}{})", where,
+                               explanation.text(), explanation.residual(),
+                               without));
+}
+
 std::string InputDifferenceText(const v1::InputDifference& difference) {
   const v1::ComparisonRow& row = difference.row();
   const std::string choice =
@@ -211,6 +224,10 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
                    MakerText(maker, comparison.may_diverge_before(),
                              /*has_reason=*/!is_shown),
                    maker.row().row()});
+    for (const v1::Explanation& explanation : maker.explanations()) {
+      out.push_back(
+          {"explanation", ExplanationText(explanation), maker.row().row()});
+    }
   }
   if (const int64_t more = comparison.more_makers_count(); more > 0) {
     out.push_back({"further cause",

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
+
+#include "daemon/compare/explain/explain.h"
 
 namespace msitd::compare::explain {
 namespace {
@@ -17,8 +20,12 @@ constexpr double kLargerThanOthers = 10;
 
 // Returns the value that closes elements of a mask; nullopt if there is none.
 std::optional<double> ClosingValueOf(const std::vector<double>& values) {
-  const double least = *std::min_element(values.begin(), values.end());
-  if (!(least <= kClosingMax)) return std::nullopt;
+  // Some of the values may have overflowed.
+  double least = 0;
+  for (const double x : values) {
+    if (std::isfinite(x)) least = std::min(least, x);
+  }
+  if (!(least <= kClosingMax)) least = -std::numeric_limits<double>::infinity();
   size_t count = 0;
   double others = 0;
   for (const double x : values) {
@@ -30,7 +37,8 @@ std::optional<double> ClosingValueOf(const std::vector<double>& values) {
       others = std::max(others, std::fabs(x));
     }
   }
-  if (count < 2 || !(std::fabs(least) >= kLargerThanOthers * others)) {
+  if (count < 2 || !(std::fabs(least) >= kLargerThanOthers * others) ||
+      std::isinf(others)) {
     return std::nullopt;
   }
   return least / 2;
@@ -38,14 +46,14 @@ std::optional<double> ClosingValueOf(const std::vector<double>& values) {
 
 }  // namespace
 
-std::optional<Fit> CloseMasked(ExaminedOp& op) {
-  std::vector<double>& golden = op.golden.values;
-  std::vector<double>& target = op.target.values;
-  const auto golden_closing = ClosingValueOf(golden);
-  const auto target_closing = ClosingValueOf(target);
-  if (!golden_closing.has_value() && !target_closing.has_value()) {
-    return std::nullopt;
-  }
+OpenScores OpenScoresOf(const ExaminedOp& op) {
+  const auto golden_closing = ClosingValueOf(op.golden.values);
+  const auto target_closing = ClosingValueOf(op.target.values);
+  OpenScores out;
+  if (!golden_closing.has_value() && !target_closing.has_value()) return out;
+  out.op = op;
+  std::vector<double>& golden = out.op->golden.values;
+  std::vector<double>& target = out.op->target.values;
   size_t golden_only = 0;
   size_t target_only = 0;
   size_t open = 0;
@@ -69,13 +77,13 @@ std::optional<Fit> CloseMasked(ExaminedOp& op) {
   }
   // A mask without scores has zeros where it is open.
   const double residual = norm > 0 ? std::sqrt(squares / norm) : squares;
-  const double limit = 4 * op.noise;
-  if (golden_only + target_only == 0 || open < 2 || !(residual <= limit)) {
-    return std::nullopt;
+  if (golden_only + target_only == 0 || open < 2 ||
+      !(residual <= kResidualNoisesMax * op.noise)) {
+    return out;
   }
-  Fit out;
-  out.kind = Kind::kMask;
-  out.text =
+  Fit& fit = out.mask.emplace();
+  fit.kind = Kind::kMask;
+  fit.text =
       golden_only == 0
           ? fmt::format("mask of other positions: closes {} more", target_only)
       : target_only == 0
@@ -84,8 +92,8 @@ std::optional<Fit> CloseMasked(ExaminedOp& op) {
                 "mask of other positions: closes {} and opens "
                 "{} more",
                 target_only, golden_only);
-  out.residual = residual;
-  out.without = kInfinite;
+  fit.residual = residual;
+  fit.without = kInfinite;
   return out;
 }
 

@@ -9,9 +9,13 @@
 // Masks that are added to scores.
 namespace msitd::compare::explain {
 
-// Sets the elements that a mask closes to 0 in both tensors, because they would
-// dominate their norms. If both runs close other elements and the others agree,
-// returns that as the explanation.
-std::optional<Fit> CloseMasked(ExaminedOp& op);
+struct OpenScores {
+  // The op with 0 for the elements that a mask closes in either run, because
+  // they would dominate the norms. nullopt if there is no mask.
+  std::optional<ExaminedOp> op;
+  // The explanation if the runs close other elements and the others agree.
+  std::optional<Fit> mask;
+};
+OpenScores OpenScoresOf(const ExaminedOp& op);
 
 }  // namespace msitd::compare::explain

@@ -17,10 +17,11 @@ namespace msitd::compare::explain {
 namespace {
 
 // In the order in which equally simple fits are preferred.
-constexpr std::array<Hypothesis, 11> kHypotheses = {
-    TestTerms,     TestFactors,        TestRounding,      TestActivations,
-    TestShifts,    TestOrders,         TestProbabilities, TestNorms,
-    TestRotations, TestRotationTables, TestLimits,
+constexpr std::array<Hypothesis, 13> kHypotheses = {
+    TestTerms,  TestFactors,   TestRounding,       TestActivations,
+    TestShifts, TestOrders,    TestArrangements,   TestProbabilities,
+    TestNorms,  TestRotations, TestRotationTables, TestLimits,
+    TestZeros,
 };
 
 // A second explanation is at most this much less simple than the first.
@@ -28,7 +29,6 @@ constexpr double kComplexityStep = 0.25;
 
 void RunAll(Examination& pair) {
   for (const Hypothesis test : kHypotheses) test(pair);
-  TestZeros(pair);
 }
 
 // Tests only the indices that differ, and offers the result for the whole.
@@ -107,10 +107,9 @@ std::vector<Explanation> Explain(const ExaminedOp& op) {
       IsConstant(op.golden.values)) {
     return {};
   }
-  ExaminedOp open = op;
-  const std::optional<Fit> mask = CloseMasked(open);
-  const Examination whole(open);
-  if (!(whole.golden_norm() > 0) || !std::isfinite(whole.golden_norm())) {
+  const OpenScores scores = OpenScoresOf(op);
+  Examination pair(scores.op.has_value() ? *scores.op : op);
+  if (!(pair.golden_norm() > 0) || !std::isfinite(pair.golden_norm())) {
     return {};
   }
   if (op.stale_token.has_value()) {
@@ -120,11 +119,13 @@ std::vector<Explanation> Explain(const ExaminedOp& op) {
                0,
                0,
                0};
-    return {ExplanationOf(fit, whole)};
+    return {ExplanationOf(fit, pair)};
   }
-  if (mask.has_value()) return {ExplanationOf(*mask, whole)};
-  if (op.golden.shape != op.target.shape) return {};
-  Examination pair(open);
+  if (scores.mask.has_value()) return {ExplanationOf(*scores.mask, pair)};
+  if (op.golden.shape != op.target.shape) {
+    TestArrangements(pair);
+    return Shown(pair.fits(), pair);
+  }
   RunAll(pair);
   std::vector<Fit> fits = pair.fits();
   // A mistake of some indices is simpler than one with a parameter for each.

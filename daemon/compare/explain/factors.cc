@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/compare/explain/hypothesis.h"
@@ -51,7 +53,8 @@ void TestWhole(Examination& pair) {
   const auto golden = pair.golden();
   const double factor = sums.Factor();
   const double residual =
-      pair.ResidualOf([&](size_t i) { return factor * golden[i]; });
+      pair.ResidualOf([&](size_t i) { return factor * golden[i]; },
+                      Examination::Scale::kTarget);
   if (std::fabs(factor + 1) <= std::max(pair.limit(), 1e-9)) {
     pair.Offer(
         {Kind::kSign, "golden with the opposite sign", {}, 0.5, 0, residual});
@@ -83,45 +86,76 @@ void TestWhole(Examination& pair) {
 
 // Tests one factor, or one constant, for each index. `name` completes
 // `a factor for each ...`.
+// Returns whether some elements of some indices permit a factor, or a constant,
+// for each index.
+bool MayHoldForEach(const Examination& pair, const Slices& slices) {
+  constexpr size_t kIndices = 8;
+  constexpr size_t kElements = 64;
+  if (pair.sample().empty()) return true;
+  double factor_squares = 0;
+  double offset_squares = 0;
+  double norm = 0;
+  const size_t step = std::max<size_t>(slices.count / kIndices | 1, 1);
+  const size_t width_step = std::max<size_t>(slices.width() / kElements | 1, 1);
+  for (size_t index = 0; index < slices.count; index += step) {
+    const auto visit = [&](const auto& add) {
+      for (size_t k = 0; k < slices.width(); k += width_step) {
+        const size_t i = slices.At(index, k);
+        add(pair.golden()[i], pair.target()[i]);
+      }
+    };
+    LineSums sums;
+    visit([&](double g, double t) { sums.Add(g, t); });
+    visit([&](double g, double t) {
+      if (!std::isfinite(g) || !std::isfinite(t)) return;
+      const double from_factor = t - sums.Factor() * g;
+      const double from_offset = t - g - sums.Offset();
+      factor_squares += from_factor * from_factor;
+      offset_squares += from_offset * from_offset;
+      norm += std::max(g * g, t * t);
+    });
+  }
+  return pair.MayHold(std::min(factor_squares, offset_squares), norm);
+}
+
+// Tests one factor, or one constant, for each index. `name` completes
+// `a factor for each ...`.
 void TestEach(Examination& pair, const Slices& slices,
               const std::string& name) {
-  if (slices.count < 2 || slices.width() < 2) return;
+  if (slices.count < 2 || slices.width() < 2 || !MayHoldForEach(pair, slices)) {
+    return;
+  }
   const auto golden = pair.golden();
   std::vector<LineSums> sums(slices.count);
-  size_t i = 0;
-  for (size_t outer = 0; outer < slices.outer; ++outer) {
-    for (size_t index = 0; index < slices.count; ++index) {
-      for (size_t k = 0; k < slices.inner; ++k, ++i) {
-        sums[index].Add(golden[i], pair.target()[i]);
-      }
-    }
-  }
-  const auto complexity = static_cast<double>(slices.count);
+  ForEachElement(slices, [&](size_t index, size_t i) {
+    sums[index].Add(golden[i], pair.target()[i]);
+  });
+  const auto offer = [&](Kind kind, std::string_view what, double residual,
+                         const std::vector<double>& values) {
+    const auto [least, most] =
+        std::minmax_element(values.begin(), values.end());
+    pair.Offer({kind,
+                fmt::format("golden {} for each {}, {:.4g} to {:.4g}", what,
+                            name, *least, *most),
+                {},
+                static_cast<double>(slices.count),
+                slices.count,
+                residual});
+  };
   std::vector<double> values;
   for (const LineSums& of : sums) values.push_back(of.Factor());
-  pair.Offer({Kind::kFactor,
-              fmt::format("golden × a factor for each {}, {:.4g} to {:.4g}",
-                          name, *std::min_element(values.begin(), values.end()),
-                          *std::max_element(values.begin(), values.end())),
-              {},
-              complexity,
-              slices.count,
-              pair.ResidualOf([&](size_t at) {
-                return values[slices.IndexOf(at)] * golden[at];
-              })});
-  for (size_t index = 0; index < slices.count; ++index) {
-    values[index] = sums[index].Offset();
-  }
-  pair.Offer({Kind::kOffset,
-              fmt::format("golden + a constant for each {}, {:.4g} to {:.4g}",
-                          name, *std::min_element(values.begin(), values.end()),
-                          *std::max_element(values.begin(), values.end())),
-              {},
-              complexity,
-              slices.count,
-              pair.ResidualOf([&](size_t at) {
-                return golden[at] + values[slices.IndexOf(at)];
-              })});
+  offer(Kind::kFactor, "× a factor",
+        pair.ResidualOfEach(
+            slices,
+            [&](size_t index, size_t i) { return values[index] * golden[i]; },
+            Examination::Scale::kTarget),
+        values);
+  for (size_t i = 0; i < slices.count; ++i) values[i] = sums[i].Offset();
+  offer(Kind::kOffset, "+ a constant",
+        pair.ResidualOfEach(
+            slices,
+            [&](size_t index, size_t i) { return golden[i] + values[index]; }),
+        values);
 }
 
 }  // namespace

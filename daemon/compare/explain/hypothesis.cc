@@ -11,13 +11,17 @@ namespace msitd::compare::explain {
 namespace {
 
 // A fit needs this many elements for each of its parameters, and some more.
-constexpr size_t kElementsPerParameter = 4;
+constexpr size_t kElementsPerParameter = 2;
 constexpr size_t kFreeElementsMin = 8;
 // Roundings of a correct op, in units of the type: the results of types with
 // few digits are sums that are rounded once, others are rounded in each term.
 constexpr double kNarrowRoundings = 0.5;
 constexpr double kWideRoundings = 8;
 constexpr int kNarrowDigitsMax = 11;
+// The number of elements that a hypothesis is tested on first, in larger
+// tensors than the other number.
+constexpr size_t kSampleSize = 512;
+constexpr size_t kSampledMin = 4096;
 
 }  // namespace
 
@@ -49,25 +53,44 @@ Slices RowsOf(std::span<const int64_t> shape) {
 
 Examination::Examination(const ExaminedOp& op) : op_(op) {
   double squares = 0;
+  double target_squares = 0;
   double difference = 0;
   for (size_t i = 0; i < size(); ++i) {
     const double g = golden()[i];
     const double t = target()[i];
     is_finite_ = is_finite_ && std::isfinite(g) && std::isfinite(t);
     if (std::isfinite(g)) squares += g * g;
+    if (std::isfinite(t)) target_squares += t * t;
     if (g != t && !(std::isnan(g) && std::isnan(t))) {
       difference += (g - t) * (g - t);
     }
   }
   golden_norm_ = std::sqrt(squares);
+  target_norm_ = std::sqrt(target_squares);
   without_ =
       std::isnan(difference) ? kInfinite : std::sqrt(difference) / golden_norm_;
   limit_ = kResidualNoisesMax * noise();
+  if (size() > kSampledMin) {
+    // An odd step meets all channels of the usual widths.
+    const size_t step = size() / kSampleSize | 1;
+    for (size_t i = step / 2; i < size(); i += step) sample_.push_back(i);
+  }
+}
+
+double Examination::ResidualOfSquares(double squares, Scale scale) const {
+  if (std::isnan(squares)) return kInfinite;
+  const double error = std::sqrt(squares);
+  // Nothing predicts a target as well as zeros do.
+  if (error * kImprovementMin > target_norm_) return kInfinite;
+  return error / (scale == Scale::kTarget
+                      ? target_norm_
+                      : std::max(target_norm_, golden_norm_));
 }
 
 bool Examination::Holds(double residual, std::optional<double> without) const {
-  return residual <= limit_ &&
-         residual * kImprovementMin <= without.value_or(without_);
+  const double before = without.value_or(without_);
+  return before > 0 && residual <= limit_ &&
+         residual * kImprovementMin <= before;
 }
 
 void Examination::Offer(Fit fit) {

@@ -48,6 +48,18 @@ struct Slices {
     return (i / inner * count + index) * inner + i % inner;
   }
 };
+// Calls `visit(index, element)` for all elements in order. Much faster than
+// IndexOf for each of them.
+template <typename Visit>
+void ForEachElement(const Slices& slices, const Visit& visit) {
+  size_t element = 0;
+  for (size_t outer = 0; outer < slices.outer; ++outer) {
+    for (size_t index = 0; index < slices.count; ++index) {
+      for (size_t k = 0; k < slices.inner; ++k) visit(index, element++);
+    }
+  }
+}
+
 Slices SlicesOf(std::span<const int64_t> shape, size_t dim);
 // All rows: the last dimension is the row.
 Slices RowsOf(std::span<const int64_t> shape);
@@ -56,7 +68,8 @@ Slices RowsOf(std::span<const int64_t> shape);
 // Borrows the op.
 class Examination {
  public:
-  // Both tensors must have the same number of elements.
+  // Both tensors must have the same number of elements. Hypotheses other than
+  // TestArrangements require that they have the same shape.
   explicit Examination(const ExaminedOp& op);
 
   std::span<const double> golden() const { return op_.golden.values; }
@@ -71,24 +84,44 @@ class Examination {
   // The error without any mistake.
   double without() const { return without_; }
   double golden_norm() const { return golden_norm_; }
+  double target_norm() const { return target_norm_; }
   bool is_finite() const { return is_finite_; }
 
   // Returns the norm of the difference between the target and `predict(i)`,
-  // divided by the norm of the golden tensor. Infinite if it is certain, after
-  // some elements, that the hypothesis does not hold.
+  // divided by the norm of the target, or by the larger norm of both tensors:
+  // a difference of tensors has the errors of its terms. Infinite if it is
+  // certain, after some elements, that the hypothesis does not hold.
+  enum class Scale : uint8_t { kTarget, kLarger };
   template <typename Predict>
-  double ResidualOf(const Predict& predict) const {
-    constexpr size_t kSampled = 512;
-    if (size() > 8 * kSampled && !AgreesOn(kSampled, predict)) return kInfinite;
+  double ResidualOf(const Predict& predict,
+                    Scale scale = Scale::kLarger) const {
+    if (!AgreesOnSample(predict)) return kInfinite;
     double squares = 0;
-    for (size_t i = 0; i < size(); ++i) {
-      const double a = target()[i];
-      const double b = predict(i);
-      if (a != b && !(std::isnan(a) && std::isnan(b))) {
-        squares += (a - b) * (a - b);
-      }
+    for (size_t i = 0; i < size(); ++i) AddSquare(predict(i), i, squares);
+    return ResidualOfSquares(squares, scale);
+  }
+  // The same for `predict(index, i)`.
+  template <typename Predict>
+  double ResidualOfEach(const Slices& slices, const Predict& predict,
+                        Scale scale = Scale::kLarger) const {
+    if (!AgreesOnSample(
+            [&](size_t i) { return predict(slices.IndexOf(i), i); })) {
+      return kInfinite;
     }
-    return std::isnan(squares) ? kInfinite : std::sqrt(squares) / golden_norm_;
+    double squares = 0;
+    ForEachElement(slices, [&](size_t index, size_t i) {
+      AddSquare(predict(index, i), i, squares);
+    });
+    return ResidualOfSquares(squares, scale);
+  }
+
+  // Some elements of a large tensor. Hypotheses are tested on these first.
+  const std::vector<size_t>& sample() const { return sample_; }
+  // Returns whether an error on some elements, relative to their norm, permits
+  // that the hypothesis holds for the whole tensor.
+  bool MayHold(double squares, double norm_squares) const {
+    constexpr double kTolerated = 8;
+    return squares <= kTolerated * kTolerated * limit_ * limit_ * norm_squares;
   }
 
   // Adds a fit if it explains the difference.
@@ -99,35 +132,38 @@ class Examination {
   const std::vector<Fit>& fits() const { return fits_; }
 
  private:
+  void AddSquare(double predicted, size_t i, double& squares) const {
+    const double a = target()[i];
+    if (a != predicted && !(std::isnan(a) && std::isnan(predicted))) {
+      squares += (a - predicted) * (a - predicted);
+    }
+  }
+  double ResidualOfSquares(double squares, Scale scale) const;
+
   template <typename Predict>
-  bool AgreesOn(size_t count, const Predict& predict) const {
-    // A wrong hypothesis has an error near `without_`.
-    constexpr double kTolerated = 8;
-    const size_t step = std::max<size_t>(size() / count | 1, 1);
+  bool AgreesOnSample(const Predict& predict) const {
     double squares = 0;
     double norm = 0;
-    size_t seen = 0;
-    for (size_t i = step / 2; i < size(); i += step, ++seen) {
-      const double a = target()[i];
-      const double b = predict(i);
-      if (a != b && !(std::isnan(a) && std::isnan(b))) {
-        squares += (a - b) * (a - b);
-      }
-      const double g = golden()[i];
-      if (std::isfinite(g)) norm += g * g;
+    for (const size_t i : sample_) {
+      AddSquare(predict(i), i, squares);
+      const double larger =
+          std::max(std::fabs(target()[i]), std::fabs(golden()[i]));
+      if (std::isfinite(larger)) norm += larger * larger;
     }
-    const double whole = golden_norm_ * golden_norm_ *
-                         static_cast<double>(seen) /
+    const double largest = std::max(golden_norm_, target_norm_);
+    const double whole = largest * largest *
+                         static_cast<double>(sample_.size()) /
                          static_cast<double>(size());
-    return squares <=
-           kTolerated * kTolerated * limit_ * limit_ * std::max(norm, whole);
+    return sample_.empty() || MayHold(squares, std::max(norm, whole));
   }
 
   const ExaminedOp& op_;
   double golden_norm_ = 0;
+  double target_norm_ = 0;
   double limit_ = 0;
   double without_ = 0;
   bool is_finite_ = true;
+  std::vector<size_t> sample_;
   std::vector<Fit> fits_;
 };
 
@@ -140,7 +176,9 @@ void TestFactors(Examination& pair);
 void TestTerms(Examination& pair);
 // Functions of each element (ACTIVATION, SWAPPED_INPUTS).
 void TestActivations(Examination& pair);
-// Orders of indices and moved rows (ORDER, SHIFT).
+// Orders of indices, moved rows and transposed axes (ORDER, SHIFT,
+// ARRANGEMENT).
+void TestArrangements(Examination& pair);
 void TestOrders(Examination& pair);
 void TestShifts(Examination& pair);
 // Rotary embeddings (ROPE_PAIRS, ROPE_BASE, ROPE_POSITIONS).

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -14,6 +16,8 @@ namespace msitd::compare::explain {
 namespace {
 
 constexpr size_t kNormedRowsMin = 4;
+// The eps of golden runs that few rows are tested with.
+constexpr std::array<double, 3> kUsualEps = {1e-6, 1e-5, 1e-12};
 
 struct BothEps {
   double golden = 0;
@@ -23,48 +27,104 @@ struct BothEps {
 class NormTest {
  public:
   NormTest(Examination& pair, const std::vector<double>& x, bool subtracts_mean)
-      : pair_(pair), rows_(RowsOf(pair.shape())) {
-    for (size_t row = 0; row < rows_.count; ++row) {
-      double sum = 0;
-      double squares = 0;
-      for (size_t i = 0; i < rows_.inner; ++i) {
-        const double value = x[row * rows_.inner + i];
-        sum += value;
-        squares += value * value;
-      }
-      const auto width = static_cast<double>(rows_.inner);
-      const double mean = subtracts_mean ? sum / width : 0;
-      variances_.push_back(squares / width - mean * mean);
-    }
-  }
+      : pair_(pair),
+        rows_(RowsOf(pair.shape())),
+        x_(x),
+        subtracts_mean_(subtracts_mean) {}
 
   // `bias` is null if there is none; otherwise it has an element for each
   // channel.
   void Run(const std::vector<double>* bias) {
+    if (!MayHold(bias)) return;
+    if (variances_.empty()) FindVariances();
     const std::vector<double> factors = FactorsOf(bias);
+    if (rows_.count < kNormedRowsMin) {
+      for (const double golden : kUsualEps) RunWith(golden, factors, bias);
+      return;
+    }
     for (const bool has_golden_eps : {true, false}) {
       const BothEps eps = Solve(factors, has_golden_eps);
       if (!(eps.golden >= 0 && eps.target >= 0) ||
           !std::isfinite(eps.golden + eps.target)) {
         continue;
       }
-      const double residual = pair_.ResidualOf([&](size_t i) {
-        const double v = variances_[i / rows_.inner];
-        const double b = bias == nullptr ? 0 : (*bias)[i % rows_.inner];
-        return b + (pair_.golden()[i] - b) *
-                       std::sqrt((v + eps.golden) / (v + eps.target));
-      });
-      pair_.Offer({Kind::kEps,
-                   fmt::format("eps of a norm: {:.2g} in place of {:.2g}",
-                               eps.target, eps.golden),
-                   {eps.golden, eps.target},
-                   2,
-                   2,
-                   residual});
+      OfferEps(eps, bias, 2);
     }
   }
 
  private:
+  void FindVariances() {
+    for (size_t row = 0; row < rows_.count; ++row) {
+      double sum = 0;
+      double squares = 0;
+      for (size_t i = 0; i < rows_.inner; ++i) {
+        const double value = x_[row * rows_.inner + i];
+        sum += value;
+        squares += value * value;
+      }
+      const auto width = static_cast<double>(rows_.inner);
+      const double mean = subtracts_mean_ ? sum / width : 0;
+      variances_.push_back(squares / width - mean * mean);
+    }
+  }
+
+  void OfferEps(const BothEps& eps, const std::vector<double>* bias,
+                double complexity) {
+    std::vector<double> factors;
+    for (const double v : variances_) {
+      factors.push_back(std::sqrt((v + eps.golden) / (v + eps.target)));
+    }
+    const double residual =
+        pair_.ResidualOfEach(rows_, [&](size_t row, size_t i) {
+          const double b = bias == nullptr ? 0 : (*bias)[i % rows_.inner];
+          return b + (pair_.golden()[i] - b) * factors[row];
+        });
+    pair_.Offer({Kind::kEps,
+                 fmt::format("eps of a norm: {:.2g} in place of {:.2g}",
+                             eps.target, eps.golden),
+                 {eps.golden, eps.target},
+                 complexity,
+                 2,
+                 residual});
+  }
+
+  // Tests few rows, which cannot determine both eps: that of the target must be
+  // a power of ten.
+  void RunWith(double golden, const std::vector<double>& factors,
+               const std::vector<double>* bias) {
+    const double v = variances_[0];
+    const double target = (v + golden) / (factors[0] * factors[0]) - v;
+    if (!(target > 0) || !std::isfinite(target)) return;
+    const double power = std::pow(10, std::round(std::log10(target)));
+    if (std::fabs(power - target) > pair_.limit() * (v + target)) return;
+    OfferEps({golden, power}, bias, 0.95);
+  }
+
+  // Returns whether some rows differ by a factor.
+  bool MayHold(const std::vector<double>* bias) const {
+    constexpr size_t kRows = 8;
+    double squares = 0;
+    double norm = 0;
+    const size_t step = std::max<size_t>(rows_.count / kRows, 1);
+    for (size_t row = 0; row < rows_.count; row += step) {
+      double gg = 0;
+      double gt = 0;
+      double tt = 0;
+      for (size_t i = 0; i < rows_.inner; ++i) {
+        const double b = bias == nullptr ? 0 : (*bias)[i];
+        const double g = pair_.golden()[row * rows_.inner + i] - b;
+        const double t = pair_.target()[row * rows_.inner + i] - b;
+        gg += g * g;
+        gt += g * t;
+        tt += t * t;
+      }
+      squares += gg > 0 ? std::max(0.0, tt - gt * gt / gg) : tt;
+      norm += std::max(gg, tt);
+    }
+    // Differences of nearly equal squares are rounded.
+    return pair_.MayHold(squares - 1e-12 * norm, norm);
+  }
+
   // Returns the factor of each row, without the bias.
   std::vector<double> FactorsOf(const std::vector<double>* bias) const {
     std::vector<double> out;
@@ -112,6 +172,8 @@ class NormTest {
 
   Examination& pair_;
   const Slices rows_;
+  const std::vector<double>& x_;
+  const bool subtracts_mean_;
   std::vector<double> variances_;
 };
 
@@ -120,7 +182,7 @@ class NormTest {
 void TestNorms(Examination& pair) {
   if (!pair.is_finite()) return;
   const Slices rows = RowsOf(pair.shape());
-  if (rows.count < kNormedRowsMin || rows.inner < kExaminedElementsMin) return;
+  if (rows.inner < kExaminedElementsMin) return;
   for (const ExaminedInput& input : pair.inputs()) {
     if (input.elements.values.size() != pair.size()) continue;
     for (const bool subtracts_mean : {false, true}) {

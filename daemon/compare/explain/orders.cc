@@ -139,10 +139,10 @@ void TestOrder(Examination& pair, Slices slices, size_t dim, size_t block) {
   if (moved == 0) return;
   const auto golden = pair.golden();
   const size_t stride = slices.inner;
-  const double residual = pair.ResidualOf([&](size_t i) {
-    const size_t index = slices.IndexOf(i);
-    return golden[i + (*map)[index] * stride - index * stride];
-  });
+  const double residual =
+      pair.ResidualOfEach(slices, [&](size_t index, size_t i) {
+        return golden[i + (*map)[index] * stride - index * stride];
+      });
   const IndexMapText text = DescribeIndexMap(*map, dim, block);
   pair.Offer({Kind::kOrder,
               text.text,
@@ -173,45 +173,53 @@ void TestOrders(Examination& pair) {
   }
 }
 
+namespace {
+
+// Tests whether the indices of a dimension have moved by some places. Where
+// nothing has moved in, the target cannot be predicted.
+void TestShift(Examination& pair, size_t dim, const Slices& slices,
+               size_t places, bool is_later) {
+  const auto golden = pair.golden();
+  const auto target = pair.target();
+  const size_t first = is_later ? places : 0;
+  const size_t end = slices.count - (is_later ? 0 : places);
+  const auto offset =
+      static_cast<std::ptrdiff_t>(places * slices.inner) * (is_later ? -1 : 1);
+  const double residual = pair.ResidualOfEach(slices, [&](size_t index,
+                                                          size_t i) {
+    if (index < first || index >= end) return target[i];
+    return golden[static_cast<size_t>(static_cast<std::ptrdiff_t>(i) + offset)];
+  });
+  if (residual == kInfinite) return;
+  double without = 0;
+  ForEachElement(slices, [&](size_t index, size_t i) {
+    const double d = target[i] - golden[i];
+    if (index >= first && index < end && d != 0) without += d * d;
+  });
+  pair.Offer(
+      {Kind::kShift,
+       fmt::format("the indices of dimension {} are {} place{} {}", dim, places,
+                   places == 1 ? "" : "s", is_later ? "later" : "earlier"),
+       {static_cast<double>(places) * (is_later ? 1 : -1)},
+       1,
+       0,
+       residual,
+       std::isnan(without) ? kInfinite
+                           : std::sqrt(without) / pair.golden_norm()});
+}
+
+}  // namespace
+
 void TestShifts(Examination& pair) {
   constexpr size_t kPlacesMax = 3;
   constexpr size_t kIndicesPerPlace = 4;
-  const auto golden = pair.golden();
-  const auto target = pair.target();
   for (size_t dim = 0; dim < pair.shape().size(); ++dim) {
     const Slices slices = SlicesOf(pair.shape(), dim);
     for (size_t places = 1;
          places <= kPlacesMax && places * kIndicesPerPlace <= slices.count;
          ++places) {
       for (const bool is_later : {true, false}) {
-        const size_t first = is_later ? places : 0;
-        const size_t end = slices.count - (is_later ? 0 : places);
-        const auto offset = static_cast<std::ptrdiff_t>(places * slices.inner) *
-                            (is_later ? -1 : 1);
-        // Where nothing has moved in, the target cannot be predicted.
-        double without = 0;
-        for (size_t i = 0; i < pair.size(); ++i) {
-          const size_t index = slices.IndexOf(i);
-          const double d = target[i] - golden[i];
-          if (index >= first && index < end && d != 0) without += d * d;
-        }
-        const double residual = pair.ResidualOf([&](size_t i) {
-          const size_t index = slices.IndexOf(i);
-          if (index < first || index >= end) return target[i];
-          return golden[static_cast<size_t>(static_cast<std::ptrdiff_t>(i) +
-                                            offset)];
-        });
-        pair.Offer({Kind::kShift,
-                    fmt::format("the indices of dimension {} are {} place{} {}",
-                                dim, places, places == 1 ? "" : "s",
-                                is_later ? "later" : "earlier"),
-                    {static_cast<double>(places) * (is_later ? 1 : -1)},
-                    1,
-                    0,
-                    residual,
-                    std::isnan(without)
-                        ? kInfinite
-                        : std::sqrt(without) / pair.golden_norm()});
+        TestShift(pair, dim, slices, places, is_later);
       }
     }
   }

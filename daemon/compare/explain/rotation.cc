@@ -27,21 +27,6 @@ std::vector<std::complex<double>> RotationGrid::Rotations(
   return out;
 }
 
-std::vector<double> RotationGrid::Rotated(
-    std::span<const double> from,
-    std::span<const std::complex<double>> rotations) const {
-  std::vector<double> out(from.size());
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (!IsFirst(i)) continue;
-    const size_t j = SecondOf(i);
-    const std::complex<double> z =
-        std::complex<double>(from[i], from[j]) * rotations[CellOf(i)];
-    out[i] = z.real();
-    out[j] = z.imag();
-  }
-  return out;
-}
-
 double Frequencies::Of(size_t pair, size_t width) const {
   return scale * std::pow(base, -2 * static_cast<double>(pair) /
                                     static_cast<double>(width));

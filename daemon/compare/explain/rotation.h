@@ -40,6 +40,10 @@ class RotationGrid {
     const size_t i = element % width_;
     return pairs_ == RopePairs::kHalves ? i < pair_count() : i % 2 == 0;
   }
+  size_t FirstOf(size_t element) const {
+    if (IsFirst(element)) return element;
+    return element - (pairs_ == RopePairs::kHalves ? pair_count() : 1);
+  }
   // Returns the other element of the pair of the first one.
   size_t SecondOf(size_t first) const {
     return first + (pairs_ == RopePairs::kHalves ? pair_count() : 1);
@@ -49,10 +53,23 @@ class RotationGrid {
   // squares. Each is of length 1, or 0 if the cell is zero.
   std::vector<std::complex<double>> Rotations(std::span<const double> from,
                                               std::span<const double> to) const;
-  // Returns `from` with each cell rotated.
-  std::vector<double> Rotated(
-      std::span<const double> from,
-      std::span<const std::complex<double>> rotations) const;
+  // Returns an element of `from` after a rotation of its pair.
+  double RotatedAt(std::span<const double> from, size_t element,
+                   const std::complex<double>& rotation) const {
+    const size_t first = FirstOf(element);
+    const double a = from[first];
+    const double b = from[SecondOf(first)];
+    return first == element ? a * rotation.real() - b * rotation.imag()
+                            : b * rotation.real() + a * rotation.imag();
+  }
+  // Returns the residual of the target as `from` with `rotation(cell)` of each
+  // cell.
+  template <typename Rotation>
+  double ResidualOf(const Examination& pair, std::span<const double> from,
+                    const Rotation& rotation) const {
+    return pair.ResidualOf(
+        [&](size_t i) { return RotatedAt(from, i, rotation(CellOf(i))); });
+  }
 
  private:
   RopePairs pairs_;

@@ -30,6 +30,25 @@ std::string NameOf(RopePairs pairs) {
   return pairs == RopePairs::kHalves ? "halves" : "adjacent elements";
 }
 
+// Returns whether some pairs of two tensors have the same lengths, as rotations
+// keep them.
+bool KeepsLengths(const Examination& pair, const RotationGrid& grid,
+                  std::span<const double> from, std::span<const double> to) {
+  constexpr size_t kPairs = 512;
+  const size_t step = std::max<size_t>(pair.size() / kPairs | 1, 1);
+  double squares = 0;
+  double norm = 0;
+  for (size_t i = 0; i < pair.size(); i += step) {
+    const size_t first = grid.FirstOf(i);
+    const size_t second = grid.SecondOf(first);
+    const double a = std::hypot(from[first], from[second]);
+    const double b = std::hypot(to[first], to[second]);
+    squares += (a - b) * (a - b);
+    norm += a * a;
+  }
+  return pair.MayHold(squares, norm);
+}
+
 // The golden and the target tensor as rotations of each other.
 class RotationTest {
  public:
@@ -39,22 +58,13 @@ class RotationTest {
   // Returns whether each cell was rotated.
   bool IsRotated() {
     if (pair_.size() < 2 * kPairsPerCellMin * grid_.cell_count()) return false;
-    // Rotations keep the length of each pair.
-    const auto golden = pair_.golden();
-    const auto target = pair_.target();
-    double squares = 0;
-    for (size_t i = 0; i < pair_.size(); ++i) {
-      if (!grid_.IsFirst(i)) continue;
-      const size_t j = grid_.SecondOf(i);
-      const double d =
-          std::hypot(golden[i], golden[j]) - std::hypot(target[i], target[j]);
-      squares += d * d;
-    }
-    if (!(std::sqrt(squares) <= pair_.limit() * pair_.golden_norm())) {
+    if (!KeepsLengths(pair_, grid_, pair_.golden(), pair_.target())) {
       return false;
     }
-    rotations_ = grid_.Rotations(golden, target);
-    return ResidualOf(rotations_) <= pair_.limit();
+    rotations_ = grid_.Rotations(pair_.golden(), pair_.target());
+    return grid_.ResidualOf(pair_, pair_.golden(), [this](size_t cell) {
+      return rotations_[cell];
+    }) <= pair_.limit();
   }
 
   void TestPositions() {
@@ -90,10 +100,14 @@ class RotationTest {
   }
 
  private:
-  double ResidualOf(const std::vector<Complex>& rotations) const {
-    const std::vector<double> rotated =
-        grid_.Rotated(pair_.golden(), rotations);
-    return pair_.ResidualOf([&](size_t i) { return rotated[i]; });
+  // Returns the residual if the position `p` and the pair `i` are rotated by
+  // `angle(p, i)`.
+  template <typename Angle>
+  double ResidualOf(const Angle& angle) const {
+    return grid_.ResidualOf(pair_, pair_.golden(), [&](size_t cell) {
+      return std::polar(
+          1.0, angle(cell / grid_.pair_count(), cell % grid_.pair_count()));
+    });
   }
 
   void TestPlaces(int places) {
@@ -115,12 +129,9 @@ class RotationTest {
     }
     for (const double base : kBases) tried.push_back({base, 1});
     for (const Frequencies& one : tried) {
-      std::vector<Complex> rotations(grid_.cell_count());
-      for (size_t cell = 0; cell < rotations.size(); ++cell) {
-        rotations[cell] = std::polar(
-            1.0, places * one.Of(cell % grid_.pair_count(), grid_.width()));
-      }
-      const double residual = ResidualOf(rotations);
+      const std::vector<double> of = FrequenciesOf(one);
+      const double residual =
+          ResidualOf([&](size_t /*p*/, size_t i) { return places * of[i]; });
       if (!pair_.Holds(residual)) continue;
       pair_.Offer(
           {Kind::kRopePositions,
@@ -171,7 +182,7 @@ class RotationTest {
   }
 
   void OfferBase(const std::vector<double>& differences, double begin) {
-    const double residual = ResidualOf(LinearRotations(differences, begin));
+    const double residual = LinearResidual(differences, begin);
     if (!pair_.Holds(residual)) return;
     Fit best = {Kind::kRopeBase,
                 "rotary embeddings of other frequencies",
@@ -224,18 +235,21 @@ class RotationTest {
     out.parameters = {base, shown.base};
     out.complexity = has_scale ? 3.5 : 3;
     out.fitted = 2;
-    out.residual = ResidualOf(LinearRotations(changed, begin));
+    out.residual = LinearResidual(changed, begin);
     return out;
   }
 
-  std::vector<Complex> LinearRotations(const std::vector<double>& differences,
-                                       double begin) const {
-    std::vector<Complex> out(grid_.cell_count());
-    for (size_t cell = 0; cell < out.size(); ++cell) {
-      const double position =
-          begin + static_cast<double>(cell / grid_.pair_count());
-      out[cell] =
-          std::polar(1.0, position * differences[cell % grid_.pair_count()]);
+  double LinearResidual(const std::vector<double>& differences,
+                        double begin) const {
+    return ResidualOf([&](size_t p, size_t i) {
+      return (begin + static_cast<double>(p)) * differences[i];
+    });
+  }
+
+  std::vector<double> FrequenciesOf(const Frequencies& of) const {
+    std::vector<double> out;
+    for (size_t i = 0; i < grid_.pair_count(); ++i) {
+      out.push_back(of.Of(i, grid_.width()));
     }
     return out;
   }
@@ -251,24 +265,26 @@ void TestPairs(Examination& pair, const std::vector<double>& x, size_t dim) {
   for (const RopePairs used : {RopePairs::kHalves, RopePairs::kAdjacent}) {
     const RotationGrid golden(pair.shape(), dim, used);
     if (pair.size() < 2 * kPairsPerCellMin * golden.cell_count()) continue;
+    if (!KeepsLengths(pair, golden, x, pair.golden())) continue;
     const auto rotations = golden.Rotations(x, pair.golden());
-    const std::vector<double> same = golden.Rotated(x, rotations);
     double squares = 0;
     for (size_t i = 0; i < pair.size(); ++i) {
-      squares += (same[i] - pair.golden()[i]) * (same[i] - pair.golden()[i]);
+      const double d = golden.RotatedAt(x, i, rotations[golden.CellOf(i)]) -
+                       pair.golden()[i];
+      squares += d * d;
     }
     if (!(std::sqrt(squares) <= pair.limit() * pair.golden_norm())) continue;
     const RopePairs other =
         used == RopePairs::kHalves ? RopePairs::kAdjacent : RopePairs::kHalves;
-    const std::vector<double> predicted =
-        RotationGrid(pair.shape(), dim, other).Rotated(x, rotations);
+    const RotationGrid target(pair.shape(), dim, other);
     pair.Offer({Kind::kRopePairs,
                 fmt::format("rotary embeddings of {} in place of {}",
                             NameOf(other), NameOf(used)),
                 {},
                 0,
                 0,
-                pair.ResidualOf([&](size_t i) { return predicted[i]; })});
+                target.ResidualOf(
+                    pair, x, [&](size_t cell) { return rotations[cell]; })});
   }
 }
 
@@ -326,29 +342,40 @@ void TestRotationTables(Examination& pair) {
   const auto target = FitFrequencies(
       FrequenciesOf(pair.target(), rows.inner, is_cosine), rows.inner);
   if (!golden.has_value() || !target.has_value()) return;
-  constexpr double kSameScale = 0.02;
   const auto positions = static_cast<size_t>(shape[shape.size() - 2]);
-  const bool has_scale = std::fabs(target->scale - 1) > kSameScale ||
-                         std::fabs(golden->scale - 1) > kSameScale;
-  Frequencies shown = *target;
-  if (!has_scale) shown = {RoundedBase(target->base), 1};
-  const double residual = pair.ResidualOf([&](size_t i) {
-    const auto position = static_cast<double>(i / rows.inner % positions);
-    const double angle =
-        position * shown.Of(i % rows.inner % (rows.inner / 2), rows.inner);
-    return is_cosine ? std::cos(angle) : std::sin(angle);
-  });
-  pair.Offer(
-      {Kind::kRopeBase,
-       has_scale
-           ? fmt::format("a rotary table of positions × {:.4g}",
-                         shown.scale / golden->scale)
-           : fmt::format("a rotary table with base {:.6g} in place of {:.6g}",
-                         shown.base, RoundedBase(golden->base)),
-       {RoundedBase(golden->base), shown.base},
-       2,
-       2,
-       residual});
+  const auto offer = [&](const Frequencies& shown, const std::string& text,
+                         double complexity) {
+    pair.Offer({Kind::kRopeBase,
+                text,
+                {RoundedBase(golden->base), shown.base},
+                complexity,
+                2,
+                pair.ResidualOf([&](size_t i) {
+                  const auto position =
+                      static_cast<double>(i / rows.inner % positions);
+                  const double angle =
+                      position * shown.Of(i % (rows.inner / 2), rows.inner);
+                  return is_cosine ? std::cos(angle) : std::sin(angle);
+                })});
+  };
+  constexpr double kSameScale = 0.02;
+  if (std::fabs(target->scale - golden->scale) > kSameScale) {
+    offer(*target,
+          fmt::format("a rotary table of positions × {:.4g}",
+                      target->scale / golden->scale),
+          2.5);
+  }
+  // Angles of types with few digits do not determine a base exactly.
+  std::vector<double> bases(kBases.begin(), kBases.end());
+  bases.push_back(RoundedBase(target->base));
+  for (const double base : bases) {
+    constexpr double kNear = 2;
+    if (base < target->base / kNear || base > target->base * kNear) continue;
+    offer({base, 1},
+          fmt::format("a rotary table with base {:.6g} in place of {:.6g}",
+                      base, RoundedBase(golden->base)),
+          2);
+  }
 }
 
 }  // namespace msitd::compare::explain

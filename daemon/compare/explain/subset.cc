@@ -18,15 +18,14 @@ std::optional<Subset> SubsetOf(const Examination& pair, size_t dim) {
   if (slices.count < 2 || slices.width() < 2) return std::nullopt;
   std::vector<double> errors(slices.count);
   std::vector<double> norms(slices.count);
-  for (size_t i = 0; i < pair.size(); ++i) {
-    const size_t index = slices.IndexOf(i);
+  ForEachElement(slices, [&](size_t index, size_t i) {
     const double g = pair.golden()[i];
     const double t = pair.target()[i];
     if (g != t && !(std::isnan(g) && std::isnan(t))) {
       errors[index] += (g - t) * (g - t);
     }
     if (std::isfinite(g)) norms[index] += g * g;
-  }
+  });
   const double mean = pair.golden_norm() * pair.golden_norm() /
                       static_cast<double>(slices.count);
   Subset out = {dim, slices.count, {}, 0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -39,25 +40,48 @@ std::string TermText(const std::string& name, double factor, bool is_lost,
   return fmt::format("golden + {:.4g} × {}", factor, name);
 }
 
+// The sums from which the factor of a term x in a difference d follows.
+struct TermSums {
+  double xx = 0;
+  double dx = 0;
+  double dd = 0;
+  double norm = 0;
+
+  void Add(double x, double d, double golden) {
+    if (!std::isfinite(x) || !std::isfinite(d)) return;
+    xx += x * x;
+    dx += d * x;
+    dd += d * d;
+    norm += std::max(golden * golden, d * d);
+  }
+  // The square of the difference that remains.
+  double Error() const { return xx > 0 ? dd - dx * dx / xx : dd; }
+};
+
 void TestTerm(Examination& pair, const ExaminedInput& input) {
   const auto slices = BroadcastOf(input.elements, pair.shape());
   if (!slices.has_value()) return;
   const auto& values = input.elements.values;
   const auto golden = pair.golden();
-  double xx = 0;
-  double dx = 0;
-  for (size_t i = 0; i < pair.size(); ++i) {
-    const double x = values[slices->IndexOf(i)];
-    const double d = pair.target()[i] - golden[i];
-    if (!std::isfinite(x) || !std::isfinite(d)) continue;
-    xx += x * x;
-    dx += d * x;
+  TermSums sums;
+  if (!pair.sample().empty()) {
+    // Most inputs are no terms.
+    for (const size_t i : pair.sample()) {
+      sums.Add(values[slices->IndexOf(i)], pair.target()[i] - golden[i],
+               golden[i]);
+    }
+    if (!pair.MayHold(sums.Error(), sums.norm)) return;
+    sums = {};
   }
-  if (!(xx > 0)) return;
-  double factor = dx / xx;
+  ForEachElement(*slices, [&](size_t index, size_t i) {
+    sums.Add(values[index], pair.target()[i] - golden[i], golden[i]);
+  });
+  if (!(sums.xx > 0)) return;
+  double factor = sums.dx / sums.xx;
   // The error of the factor follows from that of both tensors.
   const double error = std::max(
-      1e-9, pair.limit() * std::max(1.0, pair.golden_norm() / std::sqrt(xx)));
+      1e-9,
+      pair.limit() * std::max(1.0, pair.golden_norm() / std::sqrt(sums.xx)));
   const bool is_lost = std::fabs(factor + 1) <= error;
   const bool is_again = std::fabs(factor - 1) <= error;
   if (is_lost || is_again) factor = std::round(factor);
@@ -66,8 +90,8 @@ void TestTerm(Examination& pair, const ExaminedInput& input) {
               {factor},
               is_lost || is_again ? 0.9 : 1.5,
               1,
-              pair.ResidualOf([&](size_t i) {
-                return golden[i] + factor * values[slices->IndexOf(i)];
+              pair.ResidualOfEach(*slices, [&](size_t index, size_t i) {
+                return golden[i] + factor * values[index];
               })});
 }
 

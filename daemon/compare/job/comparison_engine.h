@@ -356,6 +356,9 @@ class ComparisonEngine {
   // becomes the cause.
   void BlameArguments(const TensorGroup& group, const FoundMaker& found,
                       v1::Maker& maker);
+  // Adds the simple mistakes that explain the difference of a cause, whose
+  // tensor is that of `pair`. Reads its elements.
+  void ExplainMaker(const TensorGroup& group, size_t pair, v1::Maker& maker);
   // Puts the ranks that fail first in execution order, if there are several.
   absl::Status OrderRanks(const GroupMatcher& matcher);
 
@@ -392,6 +395,7 @@ class ComparisonEngine {
   std::map<std::tuple<int32_t, std::string, int32_t, std::string>, RowSlopes>
       slopes_;
   size_t slope_count_ = 0;  // The total of all ops.
+  int examined_ops_ = 0;  // See kExaminedOpsMax.
   bool waits_ = false;
   bool is_counted_ = false;
   RunMark golden_mark_;

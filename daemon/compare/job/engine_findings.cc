@@ -101,6 +101,7 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     if (is_further && is_own_code) return;
     failure.is_independent = found->is_independent && !is_own_code;
   }
+  ExplainMaker(group, found->pair, failure.maker);
   failure.position = static_cast<int32_t>(found->pair);
   failure.failed = static_cast<int32_t>(row_numbers_.size() - 1);
   v1::ComparisonRow& shown = *failure.maker.mutable_row();

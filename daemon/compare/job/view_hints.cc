@@ -37,22 +37,6 @@ bool CanBeWritten(std::string_view op) {
   return op.find_first_of("*?@='\"\n") == std::string_view::npos;
 }
 
-std::string_view FindingOf(Rearrangement::Kind kind) {
-  switch (kind) {
-    case Rearrangement::Kind::kShape:
-      return "the elements of golden in another shape";
-    case Rearrangement::Kind::kAxes:
-      return "the elements of golden with its axes in another order";
-    case Rearrangement::Kind::kHeads:
-      return "the elements of golden with its heads in another place";
-    case Rearrangement::Kind::kRopePairs:
-      return "alternating pairs where golden has halves, or the reverse";
-    case Rearrangement::Kind::kRows:
-      break;
-  }
-  return "the rows of golden in another order";
-}
-
 // The tensors that a flag applies to; an empty index stands for all.
 struct TensorPlace {
   std::string pattern;

@@ -12,6 +12,7 @@
 #include "daemon/compare/measure/tensor_stream.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/work_observer.h"
+#include "protos/base/dtype.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 #include "storage/face/run_reader.h"
@@ -30,6 +31,9 @@ class ElementReader {
   static absl::StatusOr<std::unique_ptr<ElementReader>> Open(
       const LogicalTensor& tensor, std::string_view side,
       storage::RunReader& run, WorkObserver& observer);
+
+  // Type of the elements.
+  DType dtype() const { return stream_->dtype(); }
 
   // Appends the next `count` elements to `out`, or skips them if `out` is null.
   //

@@ -54,6 +54,71 @@ std::string StepText(std::string_view step, const Dims& numbers) {
   return fmt::format("{}({})", step, fmt::join(numbers, ","));
 }
 
+// Compares the elements of two tensors in different arrangements.
+class ArrangementTest {
+ public:
+  ArrangementTest(const ArrangedElements& golden,
+                  const ArrangedElements& target, double tolerance)
+      : golden_(golden), target_(target) {
+    for (const double x : golden.values) {
+      squares_ += std::isfinite(x) ? x * x : 0;
+    }
+    squares_max_ = tolerance * tolerance * squares_;
+  }
+
+  // Returns whether the tensors agree as they are.
+  bool AreEqual() const {
+    return std::ranges::equal(golden_.shape, target_.shape) &&
+           ErrorOf("", false).has_value();
+  }
+
+  // Returns the error of one tensor, as seen in `text`, relative to the golden
+  // one. nullopt if it does not agree with the other one.
+  std::optional<double> ErrorOf(const std::string& text,
+                                bool is_of_golden) const {
+    const ArrangedElements& from = is_of_golden ? golden_ : target_;
+    const ArrangedElements& to = is_of_golden ? target_ : golden_;
+    std::vector<ViewStep> steps;
+    if (!text.empty()) {
+      auto parsed = ParseView(text);
+      if (!parsed.ok()) return std::nullopt;
+      steps = *std::move(parsed);
+    }
+    const ViewLeaf leaf = {Dims(from.shape.begin(), from.shape.end()),
+                           from.dtype};
+    const auto plan = MakeViewPlan(steps, {&leaf, 1});
+    if (!plan.ok() || !std::ranges::equal(plan->shape, to.shape)) {
+      return std::nullopt;
+    }
+    double squares = 0;
+    for (uint64_t begin = 0;
+         begin < to.values.size() && squares <= squares_max_;
+         begin += kStepElements) {
+      const uint64_t count =
+          std::min<uint64_t>(kStepElements, to.values.size() - begin);
+      plan->terms.front().VisitRuns(begin, count, [&](const GatherRun& run) {
+        size_t at = begin + run.to;
+        for (uint64_t i = 0; i < run.count; ++i) {
+          for (uint64_t j = 0; j < run.length; ++j, ++at) {
+            const double a = from.values[run.from + i * run.stride + j];
+            const double b = to.values[at];
+            if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+            squares += (a - b) * (a - b);
+          }
+        }
+      });
+    }
+    if (!(squares <= squares_max_)) return std::nullopt;  // Or NaN.
+    return squares_ > 0 ? std::sqrt(squares / squares_) : 0;
+  }
+
+ private:
+  const ArrangedElements golden_;
+  const ArrangedElements target_;
+  double squares_ = 0;  // Of the golden tensor.
+  double squares_max_ = 0;
+};
+
 // The elements of a pair.
 class RearrangedPair {
  public:
@@ -64,51 +129,15 @@ class RearrangedPair {
                     WorkObserver& observer) {
     MSITD_RETURN_IF_ERROR(ReadSide(*pair_.golden, "golden", golden, observer,
                                    golden_bytes_, golden_));
-    MSITD_RETURN_IF_ERROR(ReadSide(*pair_.target, "target", target, observer,
-                                   target_bytes_, target_));
-    double squares = 0;
-    for (const double x : golden_) squares += std::isfinite(x) ? x * x : 0;
-    squares_max_ = tolerance_ * tolerance_ * squares;
-    return absl::OkStatus();
+    return ReadSide(*pair_.target, "target", target, observer, target_bytes_,
+                    target_);
   }
 
-  // Returns whether the tensors agree as they are.
-  bool AreEqual() const {
-    return pair_.golden->shape == pair_.target->shape && Agree("", false);
+  ArrangedElements golden() const {
+    return {golden_, pair_.golden->shape, pair_.golden->dtype};
   }
-
-  // Returns whether one tensor, as seen in `text`, agrees with the other.
-  bool Agree(const std::string& text, bool is_of_golden) const {
-    const LogicalTensor& viewed = is_of_golden ? *pair_.golden : *pair_.target;
-    const LogicalTensor& other = is_of_golden ? *pair_.target : *pair_.golden;
-    const std::vector<double>& from = is_of_golden ? golden_ : target_;
-    const std::vector<double>& to = is_of_golden ? target_ : golden_;
-    std::vector<ViewStep> steps;
-    if (!text.empty()) {
-      auto parsed = ParseView(text);
-      if (!parsed.ok()) return false;
-      steps = *std::move(parsed);
-    }
-    const ViewLeaf leaf = {viewed.shape, viewed.dtype};
-    const auto plan = MakeViewPlan(steps, {&leaf, 1});
-    if (!plan.ok() || plan->shape != other.shape) return false;
-    double squares = 0;
-    for (uint64_t begin = 0; begin < to.size() && squares <= squares_max_;
-         begin += kStepElements) {
-      const uint64_t count = std::min(kStepElements, to.size() - begin);
-      plan->terms.front().VisitRuns(begin, count, [&](const GatherRun& run) {
-        size_t at = begin + run.to;
-        for (uint64_t i = 0; i < run.count; ++i) {
-          for (uint64_t j = 0; j < run.length; ++j, ++at) {
-            const double a = from[run.from + i * run.stride + j];
-            const double b = to[at];
-            if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-            squares += (a - b) * (a - b);
-          }
-        }
-      });
-    }
-    return squares <= squares_max_;  // False for NaN.
+  ArrangedElements target() const {
+    return {target_, pair_.target->shape, pair_.target->dtype};
   }
 
   // Returns whether the rows along a dimension agree in another order.
@@ -149,7 +178,6 @@ class RearrangedPair {
 
   const TensorPair& pair_;
   const double tolerance_;
-  double squares_max_ = 0;
   std::string golden_bytes_;
   std::string target_bytes_;
   std::vector<double> golden_;
@@ -243,6 +271,55 @@ bool MayBeRearranged(const TensorPair& pair, double tolerance) {
          AreNear(a.l2_norm(), b.l2_norm(), a.l2_norm(), tolerance);
 }
 
+std::string_view FindingOf(Rearrangement::Kind kind) {
+  switch (kind) {
+    case Kind::kShape:
+      return "the elements of golden in another shape";
+    case Kind::kAxes:
+      return "the elements of golden with its axes in another order";
+    case Kind::kHeads:
+      return "the elements of golden with its heads in another place";
+    case Kind::kRopePairs:
+      return "alternating pairs where golden has halves, or the reverse";
+    case Kind::kRows:
+      break;
+  }
+  return "the rows of golden in another order";
+}
+
+absl::StatusOr<std::optional<FoundArrangement>> FindArrangement(
+    const ArrangedElements& golden, const ArrangedElements& target,
+    double tolerance, WorkObserver& observer) {
+  const ArrangementTest elements(golden, target, tolerance);
+  const Dims from(golden.shape.begin(), golden.shape.end());
+  const Dims to(target.shape.begin(), target.shape.end());
+  if (elements.AreEqual()) return std::nullopt;
+  std::vector<Rearrangement> offered;
+  if (from != to) {
+    offered.push_back({Kind::kShape, StepText("reshape", from)});
+    AddHeads(from, to, offered);
+  }
+  AddPermutations(to, from, offered);
+  if (from == to) {
+    // The axes of golden are exchanged, and the result has its shape again.
+    std::vector<Rearrangement> of_golden;
+    AddPermutations(from, to, of_golden);
+    for (Rearrangement& one : of_golden) {
+      one.is_of_golden = true;
+      if (one.view.find("reshape") != std::string::npos) {
+        offered.push_back(std::move(one));
+      }
+    }
+  }
+  if (from == to) AddRopePairs(to, offered);
+  for (Rearrangement& one : offered) {
+    MSITD_RETURN_IF_ERROR(observer.Check());
+    const auto error = elements.ErrorOf(one.view, one.is_of_golden);
+    if (error.has_value()) return FoundArrangement{std::move(one), *error};
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<std::optional<Rearrangement>> FindRearrangement(
     const TensorPair& pair, double tolerance, storage::RunReader& golden_run,
     storage::RunReader& target_run, WorkObserver& observer) {
@@ -250,18 +327,10 @@ absl::StatusOr<std::optional<Rearrangement>> FindRearrangement(
   MSITD_RETURN_IF_ERROR(elements.Read(golden_run, target_run, observer));
   const Dims& golden = pair.golden->shape;
   const Dims& target = pair.target->shape;
-  if (elements.AreEqual()) return std::nullopt;
-  std::vector<Rearrangement> offered;
-  if (golden != target) {
-    offered.push_back({Kind::kShape, StepText("reshape", golden)});
-    AddHeads(golden, target, offered);
-  }
-  AddPermutations(target, golden, offered);
-  if (golden == target) AddRopePairs(target, offered);
-  for (Rearrangement& one : offered) {
-    MSITD_RETURN_IF_ERROR(observer.Check());
-    if (elements.Agree(one.view, one.is_of_golden)) return std::move(one);
-  }
+  MSITD_ASSIGN_OR_RETURN(std::optional<FoundArrangement> placed,
+                         FindArrangement(elements.golden(), elements.target(),
+                                         tolerance, observer));
+  if (placed.has_value()) return std::move(placed->arrangement);
   if (golden != target) return std::nullopt;
   // The last dimension has the features of a row.
   for (size_t dim = 0; dim < std::max<size_t>(golden.size(), 2) - 1; ++dim) {

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/work_observer.h"
+#include "protos/base/dtype.h"
 #include "storage/face/run_reader.h"
 
 namespace msitd::compare {
@@ -22,6 +25,32 @@ struct Rearrangement {
 
   friend auto operator<=>(const Rearrangement&, const Rearrangement&) = default;
 };
+
+// Returns what the target has in such a view, in words.
+std::string_view FindingOf(Rearrangement::Kind kind);
+
+// A tensor whose elements were read, in row-major order.
+struct ArrangedElements {
+  std::span<const double> values;
+  std::span<const int64_t> shape;
+  DType dtype = DType::kUnspecified;
+};
+
+struct FoundArrangement {
+  Rearrangement arrangement;
+  // The norm of the difference that remains, divided by that of the golden
+  // tensor.
+  double error = 0;
+};
+
+// Returns the arrangement, other than rows in any order, in which all elements
+// of the target agree with the golden ones. See FindRearrangement. Returns
+// nothing if the tensors agree as they are.
+//
+// Errors: CANCELLED if the observer returns it.
+absl::StatusOr<std::optional<FoundArrangement>> FindArrangement(
+    const ArrangedElements& golden, const ArrangedElements& target,
+    double tolerance, WorkObserver& observer);
 
 // Maximum size of both tensors together. Larger pairs are not examined.
 inline constexpr uint64_t kRearrangedBytesMax = uint64_t{8} << 20;

@@ -148,6 +148,15 @@ class OriginFinder {
   // nullopt.
   std::optional<FoundMaker> FurtherMaker();
 
+  // Returns the pairs of both runs from which the tensor of an earlier pair was
+  // computed, at most `count`, the latest first. For an output of an op without
+  // parts: the inputs and weights of its call. For other inputs and outputs:
+  // the inputs of the call whose code computed the tensor, and the outputs of
+  // its parts. Empty for weights, and if the order is unknown.
+  std::vector<size_t> SourcesOf(size_t pair, size_t count) const;
+  // Returns Basis::computed_in of a pair whose row was added.
+  DType ComputedIn(size_t pair) const;
+
   // Returns earlier pairs that may contain the scores by which the integers of
   // the next pair were chosen, the most likely first. If tensors of the same
   // call qualify, returns only these.

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/job/op_examiner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "daemon/compare/measure/element_reader.h"
+#include "daemon/compare/origin/pair_facts.h"
+#include "protos/base/selector.h"
+#include "protos/base/shape.h"
+#include "protos/base/tensor_key.h"
+#include "protos/compute/number/element.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+using explain::Elements;
+using explain::ExaminedOp;
+using explain::kExaminedElementsMax;
+
+bool IsReadable(const LogicalTensor& tensor) {
+  return tensor.kind == RecordKind::kTensor && tensor.has_bytes &&
+         !IsComplex(tensor.dtype) && HasAllShards(tensor);
+}
+
+// Returns the shape of the first elements of a tensor, at most
+// kExaminedElementsMax, as whole indices of a dimension.
+std::vector<int64_t> ExaminedShape(std::vector<int64_t> shape) {
+  for (int64_t& size : shape) {
+    const uint64_t count = ElementCount(shape);
+    if (count <= kExaminedElementsMax) break;
+    const uint64_t inner = count / static_cast<uint64_t>(size);
+    size = static_cast<int64_t>(std::max<uint64_t>(
+        1, kExaminedElementsMax / std::max<uint64_t>(inner, 1)));
+  }
+  return shape;
+}
+
+absl::StatusOr<Elements> Read(const LogicalTensor& tensor,
+                              std::string_view side, storage::RunReader& run,
+                              WorkObserver& observer) {
+  Elements out;
+  out.shape = ExaminedShape(tensor.shape);
+  const uint64_t count = ElementCount(out.shape);
+  std::string bytes;
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<ElementReader> reader,
+                         ElementReader::Open(tensor, side, run, observer));
+  MSITD_RETURN_IF_ERROR(reader->Next(count, &bytes));
+  out.values.resize(count);
+  // The shards of a sum have another type than the sum.
+  compute::ToDouble(reader->dtype(),
+                    reinterpret_cast<const std::byte*>(bytes.data()), count,
+                    out.values.data());
+  return out;
+}
+
+// Returns whether a source may be an input of an elementwise op, or a value for
+// each channel. Those of the same shape are the best.
+bool MayBeInput(const LogicalTensor& source, const LogicalTensor& output) {
+  if (source.shape == output.shape) return true;
+  const uint64_t count = ElementCount(source.shape);
+  return count <= kExaminedElementsMax &&
+         (source.shape.size() == 1 || count == ElementCount(output.shape));
+}
+
+std::string NameOf(const TensorKey& key, bool names_op) {
+  const std::string name = fmt::format("{}/{}", IoName(key.io), key.index);
+  return names_op ? fmt::format("{} {}", key.op, name) : name;
+}
+
+// Returns a token of the target run at which the op has returned the bytes of
+// `tensor` before.
+std::optional<int64_t> StaleTokenOf(const LogicalTensor& tensor,
+                                    storage::RunReader& run,
+                                    WorkObserver& observer) {
+  const TensorKey& key = tensor.key;
+  if (key.token <= 0 || !HasHash(tensor) ||
+      key.op.find_first_of("*?") != std::string::npos) {
+    return std::nullopt;
+  }
+  Selector selector;
+  selector.ranks = {key.rank};
+  selector.tokens = {
+      {std::max<int64_t>(0, key.token - kStaleTokensMax), key.token - 1}};
+  selector.op_patterns = {key.op};
+  selector.ios = {key.io};
+  const auto scan = run.Scan(selector, "");
+  if (!scan.ok()) return std::nullopt;
+  std::optional<int64_t> found;
+  storage::TensorInfo earlier;
+  for (int count = 0; count < kStaleRecordsMax; ++count) {
+    const absl::StatusOr<bool> more =
+        (*scan)->Next(earlier, [&observer] { return observer.Check(); });
+    if (!more.ok() || !*more) break;
+    if (earlier.key.call == key.call && earlier.key.index == key.index &&
+        earlier.hash == tensor.hash && earlier.shape == tensor.shape) {
+      found = earlier.key.token;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+bool CanBeExamined(const TensorPair& pair) {
+  return pair.golden != nullptr && pair.target != nullptr &&
+         IsReadable(*pair.golden) && IsReadable(*pair.target) &&
+         ElementCount(pair.golden->shape) == ElementCount(pair.target->shape) &&
+         ElementCount(pair.golden->shape) >= explain::kExaminedElementsMin &&
+         (pair.golden->shape == pair.target->shape ||
+          ElementCount(pair.golden->shape) <= kExaminedElementsMax);
+}
+
+absl::StatusOr<ExaminedOp> ReadExaminedOp(
+    const TensorPair& pair, const std::vector<const TensorPair*>& sources,
+    bool name_ops, double input_error, DType computed_in, const PairRuns& runs,
+    WorkObserver& observer) {
+  if (!CanBeExamined(pair)) {
+    return absl::FailedPreconditionError("this pair cannot be examined");
+  }
+  ExaminedOp out;
+  out.dtype = pair.target->dtype;
+  out.noise = explain::NoiseOf(input_error, CoarsestOf(pair, computed_in));
+  MSITD_ASSIGN_OR_RETURN(out.golden,
+                         Read(*pair.golden, "golden", runs.golden, observer));
+  MSITD_ASSIGN_OR_RETURN(out.target,
+                         Read(*pair.target, "target", runs.target, observer));
+  for (const bool is_same_shape : {true, false}) {
+    for (const TensorPair* const source : sources) {
+      const LogicalTensor& tensor = *source->golden;
+      if (out.inputs.size() == explain::kExaminedInputsMax) break;
+      if ((tensor.shape == pair.golden->shape) != is_same_shape ||
+          !IsReadable(tensor) || !MayBeInput(tensor, *pair.golden)) {
+        continue;
+      }
+      absl::StatusOr<Elements> elements =
+          Read(tensor, "golden", runs.golden, observer);
+      if (absl::IsCancelled(elements.status())) return elements.status();
+      if (!elements.ok()) continue;
+      out.inputs.push_back(
+          {NameOf(tensor.key, name_ops), *std::move(elements)});
+    }
+  }
+  out.stale_token = StaleTokenOf(*pair.target, runs.target, observer);
+  return out;
+}
+
+}  // namespace msitd::compare
