@@ -8,13 +8,34 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from cases import Case
+from op_cases import Case
 
-KINDS = (
-    "UNSPECIFIED FACTOR SIGN OFFSET AFFINE TERM SAME_AS_INPUT ORDER ARRANGEMENT SHIFT "
-    "MASK SOFTMAX_SCALE ROPE_PAIRS ROPE_BASE ROPE_POSITIONS EPS ACTIVATION SWAPPED_INPUTS "
-    "ROUNDED SATURATED ZEROS DROPOUT STALE SUBSET"
-).split()
+KINDS = [
+    "UNSPECIFIED",
+    "FACTOR",
+    "SIGN",
+    "OFFSET",
+    "AFFINE",
+    "TERM",
+    "SAME_AS_INPUT",
+    "ORDER",
+    "ARRANGEMENT",
+    "SHIFT",
+    "MASK",
+    "SOFTMAX_SCALE",
+    "ROPE_PAIRS",
+    "ROPE_BASE",
+    "ROPE_POSITIONS",
+    "EPS",
+    "ACTIVATION",
+    "SWAPPED_INPUTS",
+    "ROUNDED",
+    "SATURATED",
+    "ZEROS",
+    "DROPOUT",
+    "STALE",
+    "SUBSET",
+]
 
 
 @dataclasses.dataclass
@@ -105,9 +126,19 @@ def by_fault(answers: Iterable[Answer]) -> list[tuple[str, int, int, int, str]]:
     rows = []
     for fault, some in out.items():
         kinds = collections.Counter(
-            kind for a in some if a.is_wrong for kind in a.kinds if kind not in a.case.expected
+            kind
+            for a in some
+            if a.is_wrong
+            for kind in a.kinds
+            if kind not in a.case.expected
         )
-        rows.append((fault, len(some), sum(a.is_explained for a in some),
-                     sum(a.is_wrong for a in some),
-                     " ".join(f"{kind}:{count}" for kind, count in kinds.items())))
+        rows.append(
+            (
+                fault,
+                len(some),
+                sum(a.is_explained for a in some),
+                sum(a.is_wrong for a in some),
+                " ".join(f"{kind}:{count}" for kind, count in kinds.items()),
+            )
+        )
     return rows

@@ -13,6 +13,7 @@ import msitd.query
 import torch
 from anatomy import Body, layers
 from cases import Case
+from explanations import judge_explanations
 from healthy import PAIRS, VARIANTS, kernels
 from kinds import FAULTS
 from recording import record
@@ -44,6 +45,8 @@ class Outcome:
     is_above_noise: bool
     truth: list[str]
     header: str
+    # For a fault whose maker is right: "right", "wrong" or "none".
+    explanation: str = ""
 
 
 @dataclasses.dataclass
@@ -177,6 +180,7 @@ class Judging:
             is_above_noise=error > ABOVE_NOISE * noise,
             truth=[str(place) for place in truth],
             header=header(answer),
+            explanation=judge_explanations(case.kind, answer),
         )
 
     def _healthy(self, case: Case) -> Outcome:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cases import MODES, SETTINGS
+from explanations import KINDS
 from subjects import PRECISIONS
 
 _GROUPS = ("all", *PRECISIONS, *SETTINGS, *MODES)
@@ -55,6 +56,32 @@ def text(counts: dict[str, dict[str, int]]) -> str:
                     found = counts[f"{group}/{name}"]
                     lines.append(_row(group, name, found, columns))
         lines.append("")
+    return "\n".join(lines)
+
+
+def explanations(outcomes: Iterable[dict[str, Any]]) -> str:
+    """Returns how often the kind of a fault is explained, as text.
+
+    Counts faults above the noise whose maker is right.
+    """
+    found = [
+        one
+        for one in outcomes
+        if one["category"] == "fault"
+        and one["is_above_noise"]
+        and one["outcome"] == "right"
+    ]
+    lines = []
+    columns = ["right", "wrong", "none"]
+    heads = "".join(f"{column:>10}" for column in columns)
+    lines.append(f"{'group':15} {'explanations':18} {'cases':>5} {heads}")
+    for has_kind, name in ((True, "simple faults"), (False, "other faults")):
+        some = [
+            one for one in found if (one["name"].split("/")[2] in KINDS) is has_kind
+        ]
+        if some:
+            counts = Counter(one["explanation"] for one in some)
+            lines.append(_row("all", name, dict(counts), columns))
     return "\n".join(lines)
 
 

@@ -139,6 +139,11 @@ def header(answer: dict[str, Any]) -> str:
             + f", row {_row(maker['row'])}; error {maker['output_error']} from "
             f"{maker['input_error']}; {maker['note']}"
         )
+        lines += [
+            f"explained by {one['kind']} {one['where']}: {one['text']}, "
+            f"residual {one['residual']} from {one['residual_without']}"
+            for one in maker.get("explanations", [])
+        ]
     return "\n".join(lines)
 
 

@@ -30,7 +30,7 @@ bool HasOrder(const v1::Comparison& comparison);
 std::string MakerText(const v1::Maker& maker, bool may_diverge_before,
                       bool has_reason = true);
 
-// Returns the mistake that explains a cause: `golden × 0.125 (residual 2e-07,
+// Returns the mistake that explains a cause: `golden * 0.125 (residual 2e-07,
 // 0.875 without)`.
 std::string ExplanationText(const v1::Explanation& explanation);
 

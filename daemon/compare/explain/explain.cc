@@ -112,6 +112,7 @@ std::vector<Explanation> Explain(const ExaminedOp& op) {
   if (!(pair.golden_norm() > 0) || !std::isfinite(pair.golden_norm())) {
     return {};
   }
+  if (pair.without() == 0 && !scores.mask.has_value()) return {};
   if (op.stale_token.has_value()) {
     Fit fit = {Kind::kStale,
                fmt::format("the tensor of token {}", *op.stale_token),

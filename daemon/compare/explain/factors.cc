@@ -60,7 +60,7 @@ void TestWhole(Examination& pair) {
         {Kind::kSign, "golden with the opposite sign", {}, 0.5, 0, residual});
   } else {
     pair.Offer({Kind::kFactor,
-                fmt::format("golden × {:.4g}", factor),
+                fmt::format("golden * {:.4g}", factor),
                 {factor},
                 1,
                 1,
@@ -75,7 +75,7 @@ void TestWhole(Examination& pair) {
               pair.ResidualOf([&](size_t i) { return golden[i] + offset; })});
   const Line line = LineOf(sums);
   pair.Offer({Kind::kAffine,
-              fmt::format("golden × {:.4g} + {:.4g}", line.factor, line.offset),
+              fmt::format("golden * {:.4g} + {:.4g}", line.factor, line.offset),
               {line.factor, line.offset},
               2,
               2,
@@ -144,7 +144,7 @@ void TestEach(Examination& pair, const Slices& slices,
   };
   std::vector<double> values;
   for (const LineSums& of : sums) values.push_back(of.Factor());
-  offer(Kind::kFactor, "× a factor",
+  offer(Kind::kFactor, "* a factor",
         pair.ResidualOfEach(
             slices,
             [&](size_t index, size_t i) { return values[index] * golden[i]; },

@@ -124,22 +124,7 @@ class Examination {
     return squares <= kTolerated * kTolerated * limit_ * limit_ * norm_squares;
   }
 
-  // Adds a fit if it explains the difference.
-  void Offer(Fit fit);
-  // Returns whether a residual would explain the difference.
-  bool Holds(double residual, std::optional<double> without = {}) const;
-
-  const std::vector<Fit>& fits() const { return fits_; }
-
- private:
-  void AddSquare(double predicted, size_t i, double& squares) const {
-    const double a = target()[i];
-    if (a != predicted && !(std::isnan(a) && std::isnan(predicted))) {
-      squares += (a - predicted) * (a - predicted);
-    }
-  }
-  double ResidualOfSquares(double squares, Scale scale) const;
-
+  // Returns whether the sample permits that `predict(i)` is the target.
   template <typename Predict>
   bool AgreesOnSample(const Predict& predict) const {
     double squares = 0;
@@ -156,6 +141,22 @@ class Examination {
                          static_cast<double>(size());
     return sample_.empty() || MayHold(squares, std::max(norm, whole));
   }
+
+  // Adds a fit if it explains the difference.
+  void Offer(Fit fit);
+  // Returns whether a residual would explain the difference.
+  bool Holds(double residual, std::optional<double> without = {}) const;
+
+  const std::vector<Fit>& fits() const { return fits_; }
+
+ private:
+  void AddSquare(double predicted, size_t i, double& squares) const {
+    const double a = target()[i];
+    if (a != predicted && !(std::isnan(a) && std::isnan(predicted))) {
+      squares += (a - predicted) * (a - predicted);
+    }
+  }
+  double ResidualOfSquares(double squares, Scale scale) const;
 
   const ExaminedOp& op_;
   double golden_norm_ = 0;

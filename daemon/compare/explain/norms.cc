@@ -142,7 +142,7 @@ class NormTest {
     return out;
   }
 
-  // Solves f² (v + eps of target) = v + eps of golden for all rows, by least
+  // Solves f^2 (v + eps of target) = v + eps of golden for all rows, by least
   // squares of the error relative to v.
   BothEps Solve(const std::vector<double>& factors, bool has_golden_eps) const {
     double aa = 0;

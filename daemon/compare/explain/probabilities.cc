@@ -94,7 +94,7 @@ void TestScale(Examination& pair, size_t width) {
     }
   }
   pair.Offer({Kind::kSoftmaxScale,
-              fmt::format("softmax of scores × {:.4g}", scale),
+              fmt::format("softmax of scores * {:.4g}", scale),
               {scale},
               1,
               1,

@@ -77,7 +77,7 @@ class RotationGrid {
   size_t width_ = 0;
 };
 
-// The frequencies scale × base^(-2 i / width).
+// The frequencies scale * base^(-2 i / width).
 struct Frequencies {
   double base = 0;
   double scale = 1;

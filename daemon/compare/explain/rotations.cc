@@ -62,9 +62,9 @@ class RotationTest {
       return false;
     }
     rotations_ = grid_.Rotations(pair_.golden(), pair_.target());
-    return grid_.ResidualOf(pair_, pair_.golden(), [this](size_t cell) {
-      return rotations_[cell];
-    }) <= pair_.limit();
+    return pair_.AgreesOnSample([this](size_t i) {
+      return grid_.RotatedAt(pair_.golden(), i, rotations_[grid_.CellOf(i)]);
+    });
   }
 
   void TestPositions() {
@@ -104,10 +104,20 @@ class RotationTest {
   // `angle(p, i)`.
   template <typename Angle>
   double ResidualOf(const Angle& angle) const {
-    return grid_.ResidualOf(pair_, pair_.golden(), [&](size_t cell) {
+    const auto rotation = [&](size_t cell) {
       return std::polar(
           1.0, angle(cell / grid_.pair_count(), cell % grid_.pair_count()));
+    };
+    const bool may_hold = pair_.AgreesOnSample([&](size_t i) {
+      return grid_.RotatedAt(pair_.golden(), i, rotation(grid_.CellOf(i)));
     });
+    if (!may_hold) return kInfinite;
+    std::vector<Complex> rotations;
+    for (size_t cell = 0; cell < grid_.cell_count(); ++cell) {
+      rotations.push_back(rotation(cell));
+    }
+    return grid_.ResidualOf(pair_, pair_.golden(),
+                            [&](size_t cell) { return rotations[cell]; });
   }
 
   void TestPlaces(int places) {
@@ -227,7 +237,7 @@ class RotationTest {
     }
     out.kind = Kind::kRopeBase;
     out.text =
-        has_scale ? fmt::format("rotary embeddings of positions × {:.4g}",
+        has_scale ? fmt::format("rotary embeddings of positions * {:.4g}",
                                 shown.scale)
                   : fmt::format(
                         "rotary embeddings with base {:.6g} in place of {:.6g}",
@@ -361,7 +371,7 @@ void TestRotationTables(Examination& pair) {
   constexpr double kSameScale = 0.02;
   if (std::fabs(target->scale - golden->scale) > kSameScale) {
     offer(*target,
-          fmt::format("a rotary table of positions × {:.4g}",
+          fmt::format("a rotary table of positions * {:.4g}",
                       target->scale / golden->scale),
           2.5);
   }

@@ -37,7 +37,7 @@ std::string TermText(const std::string& name, double factor, bool is_lost,
                      bool is_again) {
   if (is_lost) return fmt::format("golden without {}", name);
   if (is_again) return fmt::format("golden + {}", name);
-  return fmt::format("golden + {:.4g} × {}", factor, name);
+  return fmt::format("golden + {:.4g} * {}", factor, name);
 }
 
 // The sums from which the factor of a term x in a difference d follows.

@@ -30,6 +30,9 @@ constexpr std::array<NarrowType, 5> kNarrowTypes = {{
     {"int8", 0, 0, 127},
 }};
 
+// A larger noise permits any of several values.
+constexpr double kRoundedNoiseMax = 1e-3;
+
 double RoundedTo(const NarrowType& type, double x) {
   if (x == 0 || !std::isfinite(x)) return x;
   if (type.digits == 0) return std::clamp(std::nearbyint(x), -128.0, 127.0);
@@ -53,6 +56,7 @@ void TestType(Examination& pair, const NarrowType& type, Scaled scaled,
     const double top = scaled == Scaled::kByRow ? row_maxima[row] : maximum;
     scales[row] = top > 0 ? top / type.largest : 1;
   }
+  const double limit = std::min(pair.limit(), kRoundedNoiseMax);
   pair.Offer({Kind::kRounded,
               fmt::format("golden rounded to {}{}", type.name,
                           scaled == Scaled::kNot ? ""
@@ -64,7 +68,12 @@ void TestType(Examination& pair, const NarrowType& type, Scaled scaled,
               0,
               pair.ResidualOf([&](size_t i) {
                 const double scale = scales[i / width];
-                return RoundedTo(type, pair.golden()[i] / scale) * scale;
+                const double x = pair.golden()[i] / scale;
+                // The noise decides how a value between two others is rounded.
+                const double low = RoundedTo(type, x * (1 - limit)) * scale;
+                const double high = RoundedTo(type, x * (1 + limit)) * scale;
+                const double t = pair.target()[i];
+                return std::fabs(t - low) < std::fabs(t - high) ? low : high;
               })});
 }
 
@@ -228,7 +237,7 @@ void TestZeros(Examination& pair) {
   if (std::fabs(factor - expected) > error || factor < 1 + error / 2) return;
   pair.Offer({Kind::kDropout,
               fmt::format("dropout: {} of all elements are zero, the others "
-                          "are × {:.4g}",
+                          "are * {:.4g}",
                           share, factor),
               {of_all},
               2,

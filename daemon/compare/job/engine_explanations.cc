@@ -30,7 +30,7 @@ bool HasMadeItsTensor(const v1::Maker& maker) {
   }
 }
 
-v1::Explanation MessageOf(const explain::Explanation& explanation) {
+v1::Explanation ExplanationMessage(const explain::Explanation& explanation) {
   v1::Explanation out;
   out.set_kind(static_cast<v1::Explanation::Kind>(explanation.kind));
   out.set_text(explanation.text);
@@ -65,7 +65,7 @@ void ComparisonEngine::ExplainMaker(const TensorGroup& group, size_t pair,
   // The cause is named nevertheless.
   if (!op.ok()) return;
   for (const explain::Explanation& one : explain::Explain(*op)) {
-    *maker.add_explanations() = MessageOf(one);
+    *maker.add_explanations() = ExplanationMessage(one);
   }
 }
 

@@ -25,7 +25,7 @@ using explain::Elements;
 using explain::ExaminedOp;
 using explain::kExaminedElementsMax;
 
-bool IsReadable(const LogicalTensor& tensor) {
+bool HasRealElements(const LogicalTensor& tensor) {
   return tensor.kind == RecordKind::kTensor && tensor.has_bytes &&
          !IsComplex(tensor.dtype) && HasAllShards(tensor);
 }
@@ -43,9 +43,10 @@ std::vector<int64_t> ExaminedShape(std::vector<int64_t> shape) {
   return shape;
 }
 
-absl::StatusOr<Elements> Read(const LogicalTensor& tensor,
-                              std::string_view side, storage::RunReader& run,
-                              WorkObserver& observer) {
+absl::StatusOr<Elements> ReadExamined(const LogicalTensor& tensor,
+                                      std::string_view side,
+                                      storage::RunReader& run,
+                                      WorkObserver& observer) {
   Elements out;
   out.shape = ExaminedShape(tensor.shape);
   const uint64_t count = ElementCount(out.shape);
@@ -70,7 +71,7 @@ bool MayBeInput(const LogicalTensor& source, const LogicalTensor& output) {
          (source.shape.size() == 1 || count == ElementCount(output.shape));
 }
 
-std::string NameOf(const TensorKey& key, bool names_op) {
+std::string NameOfSource(const TensorKey& key, bool names_op) {
   const std::string name = fmt::format("{}/{}", IoName(key.io), key.index);
   return names_op ? fmt::format("{} {}", key.op, name) : name;
 }
@@ -111,7 +112,7 @@ std::optional<int64_t> StaleTokenOf(const LogicalTensor& tensor,
 
 bool CanBeExamined(const TensorPair& pair) {
   return pair.golden != nullptr && pair.target != nullptr &&
-         IsReadable(*pair.golden) && IsReadable(*pair.target) &&
+         HasRealElements(*pair.golden) && HasRealElements(*pair.target) &&
          ElementCount(pair.golden->shape) == ElementCount(pair.target->shape) &&
          ElementCount(pair.golden->shape) >= explain::kExaminedElementsMin &&
          (pair.golden->shape == pair.target->shape ||
@@ -128,24 +129,24 @@ absl::StatusOr<ExaminedOp> ReadExaminedOp(
   ExaminedOp out;
   out.dtype = pair.target->dtype;
   out.noise = explain::NoiseOf(input_error, CoarsestOf(pair, computed_in));
-  MSITD_ASSIGN_OR_RETURN(out.golden,
-                         Read(*pair.golden, "golden", runs.golden, observer));
-  MSITD_ASSIGN_OR_RETURN(out.target,
-                         Read(*pair.target, "target", runs.target, observer));
+  MSITD_ASSIGN_OR_RETURN(
+      out.golden, ReadExamined(*pair.golden, "golden", runs.golden, observer));
+  MSITD_ASSIGN_OR_RETURN(
+      out.target, ReadExamined(*pair.target, "target", runs.target, observer));
   for (const bool is_same_shape : {true, false}) {
     for (const TensorPair* const source : sources) {
       const LogicalTensor& tensor = *source->golden;
       if (out.inputs.size() == explain::kExaminedInputsMax) break;
       if ((tensor.shape == pair.golden->shape) != is_same_shape ||
-          !IsReadable(tensor) || !MayBeInput(tensor, *pair.golden)) {
+          !HasRealElements(tensor) || !MayBeInput(tensor, *pair.golden)) {
         continue;
       }
       absl::StatusOr<Elements> elements =
-          Read(tensor, "golden", runs.golden, observer);
+          ReadExamined(tensor, "golden", runs.golden, observer);
       if (absl::IsCancelled(elements.status())) return elements.status();
       if (!elements.ok()) continue;
       out.inputs.push_back(
-          {NameOf(tensor.key, name_ops), *std::move(elements)});
+          {NameOfSource(tensor.key, name_ops), *std::move(elements)});
     }
   }
   out.stale_token = StaleTokenOf(*pair.target, runs.target, observer);

@@ -14,7 +14,7 @@
 namespace msitd::compare {
 
 // Maximum number of causes of a comparison that are examined. Each takes up to
-// 50 ms, and up to 4 MiB of float32 for each of its tensors are read.
+// 50 ms, and up to 2 MiB of float32 for each of its tensors are read.
 inline constexpr int kExaminedOpsMax = 8;
 // Maximum number of sources that are tried as inputs of an op. At most
 // explain::kExaminedInputsMax of them are read.

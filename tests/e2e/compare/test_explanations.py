@@ -1,10 +1,10 @@
 """Simple mistakes that explain a cause, as users see them."""
 
-import json
-import pathlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msitd
+import msitd.query
 import pytest
 import torch
 from torch import Tensor, nn
@@ -58,9 +58,9 @@ def record(daemon: Daemon, run: str, change: Callable[[Model], object]) -> None:
     inputs = torch.randn(4, 12, 32)
     change(model)
     with (
-        msitd.Client(run, socket=daemon.ingest_socket) as client,
         torch.no_grad(),
-        client.attach(model),
+        msitd.Client(run, endpoint=daemon.endpoint) as client,
+        msitd.register_hook(model, client),
     ):
         model(inputs)
 
@@ -69,23 +69,21 @@ def scaled(module: nn.Module, factor: float) -> None:
     module.register_forward_hook(lambda _module, _args, output: output * factor)
 
 
-def compared(daemon: Daemon, target: str) -> tuple[str, list[dict]]:
+def compared(daemon: Daemon, target: str) -> tuple[str, list[dict[str, Any]]]:
     """Returns the header of a comparison, and the explanations of its first cause."""
-    header = daemon.ctl(
-        "compare", "run", "golden", target, "--rows", "none", expect=FAILED
-    ).stdout
-    listed = json.loads(daemon.ctl("compare", "list", "-o", "json").stdout)
-    found = [c for c in listed["comparisons"] if c["targetRun"] == target]
-    return header, found[0]["makers"][0].get("explanations", [])
+    args = ("compare", "run", "golden", target, "--rows", "none")
+    header = daemon.ctl(*args, expect=FAILED).stdout
+    comparison = daemon.ctl_json(*args, expect=FAILED)["comparison"]
+    return header, comparison["makers"][0].get("explanations", [])
 
 
 def test_factor_of_a_layer(daemon: Daemon) -> None:
     record(daemon, "scaled", lambda model: scaled(model.blocks[1].layer, 0.125))
     header, explanations = compared(daemon, "scaled")
     assert "cause             root.blocks.1.layer output/0" in header
-    assert "explanation       golden × 0.125 (residual " in header
+    assert "explanation       golden * 0.125 (residual " in header
     assert explanations[0]["kind"] == "FACTOR"
-    assert explanations[0]["residual"] < 1e-6 < explanations[0]["residualWithout"]
+    assert explanations[0]["residual"] < 1e-6 < explanations[0]["residual_without"]
 
 
 def test_bias_that_was_left_out(daemon: Daemon) -> None:
@@ -144,12 +142,10 @@ def test_other_weights_have_no_explanation(daemon: Daemon) -> None:
     assert explanations == []
 
 
-def test_python_has_explanations(daemon: Daemon, tmp_path: pathlib.Path) -> None:
-    from msitd import query
-
+def test_python_has_explanations(daemon: Daemon) -> None:
     record(daemon, "negated", lambda model: scaled(model.head, -1.0))
     compared(daemon, "negated")
-    with query.connect(daemon.endpoint) as connection:
+    with msitd.query.connect(daemon.endpoint) as connection:
         found = [
             comparison
             for comparison in connection.comparisons.list()

@@ -354,7 +354,7 @@ class Explanation:
     protos/msitd/v1/comparison_service.proto.
     """
     text: str
-    """The mistake in words, such as `golden × 0.125`."""
+    """The mistake in words, such as `golden * 0.125`."""
     where: str
     """The indices that have the mistake; empty for all."""
     parameters: tuple[float, ...]

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -208,6 +209,32 @@ TEST(MakerTextTest, OtherInputsOfTheModelHaveTheirWords) {
       "inputs of the model differ from token 0: target 403, golden 186; "
       "1 of 8 differ; later tokens differ as a result (a output/0, rank 0, "
       "token 0, row 0)");
+}
+
+TEST(MakerTextTest, ExplanationsFollowTheirCause) {
+  v1::Comparison comparison;
+  v1::Maker& maker = *comparison.add_makers();
+  maker.set_kind(v1::Maker::OP);
+  maker.set_op("a");
+  maker.mutable_row()->set_row(7);
+  v1::Explanation& explanation = *maker.add_explanations();
+  explanation.set_text("golden * 0.5\n");
+  explanation.set_residual(2e-7);
+  explanation.set_residual_without(0.5);
+  comparison.add_makers()->set_kind(v1::Maker::OP);
+  const std::vector<Finding> findings = FindingTexts(comparison);
+  ASSERT_EQ(findings.size(), 4U);
+  EXPECT_EQ(findings[1].label, "cause");
+  EXPECT_EQ(findings[2].label, "explanation");
+  EXPECT_EQ(findings[2].row, 7);
+  EXPECT_EQ(findings[2].text,
+            R"(golden * 0.5\n (residual 2e-07, 0.5 without))");
+  EXPECT_EQ(findings[3].label, "further cause");
+  explanation.set_text("golden * 0.5");
+  explanation.set_where("index 3 of dimension 1");
+  explanation.set_residual_without(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(ExplanationText(explanation),
+            "index 3 of dimension 1: golden * 0.5 (residual 2e-07)");
 }
 
 TEST(MakerTextTest, CountsHaveTheirWords) {

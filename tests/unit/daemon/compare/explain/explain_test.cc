@@ -41,8 +41,8 @@ TEST(ExplainTest, EqualTensorsHaveNoExplanation) {
 TEST(ExplainTest, DegenerateTensorsHaveNoExplanation) {
   const auto of = [](std::vector<double> golden, std::vector<double> target) {
     const auto count = static_cast<int64_t>(golden.size());
-    return Explain(OpOf({{count}, std::move(golden)},
-                        {{count}, std::move(target)}));
+    return Explain(
+        OpOf({{count}, std::move(golden)}, {{count}, std::move(target)}));
   };
   EXPECT_THAT(of({}, {}), IsEmpty());
   EXPECT_THAT(of({1}, {2}), IsEmpty());
@@ -59,7 +59,7 @@ TEST(ExplainTest, DegenerateTensorsHaveNoExplanation) {
 }
 
 TEST(ExplainTest, TensorsOfAnyValuesAreSurvived) {
-  const double values[] = {0,    -0.0,  kNan,   kInf,  -kInf, 1e308,
+  const double values[] = {0,      -0.0,   kNan,  kInf,  -kInf, 1e308,
                            -1e308, 5e-324, 65504, -1e38, 1,     2};
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
@@ -68,8 +68,8 @@ TEST(ExplainTest, TensorsOfAnyValuesAreSurvived) {
         return random() % 4 == 0 ? values[random() % std::size(values)] : y;
       });
     };
-    const std::vector<int64_t> shapes[] = {{8}, {2, 4}, {1, 16, 1}, {3, 4, 4},
-                                           {2, 2, 3, 6}};
+    const std::vector<int64_t> shapes[] = {
+        {8}, {2, 4}, {1, 16, 1}, {3, 4, 4}, {2, 2, 3, 6}};
     const auto& shape = shapes[seed % std::size(shapes)];
     ExaminedOp op = OpOf(draw(Random(shape, seed)), draw(Random(shape, seed)),
                          {{"input/0", draw(Random(shape, seed + 1))},
@@ -143,7 +143,7 @@ TEST(ExplainTest, MistakeOfSomeIndicesIsExplained) {
   const Explanation found = Only(OpOf(golden, target));
   EXPECT_EQ(found.kind, Kind::kFactor);
   EXPECT_EQ(found.where, "index 3 of dimension 1");
-  EXPECT_EQ(found.text, "golden × 0.25");
+  EXPECT_EQ(found.text, "golden * 0.25");
   EXPECT_NEAR(found.residual_without, 0.75, 1e-12);
 }
 
@@ -158,10 +158,10 @@ TEST(ExplainTest, DifferenceInMostIndicesIsNoSubset) {
 
 TEST(ExplainTest, IntegersMustAgreeExactly) {
   Elements golden = Random({8, 8});
-  for (size_t i = 0; i < golden.values.size(); ++i) golden.values[i] = double(i);
-  ExaminedOp op = OpOf(golden, Mapped(golden, [](double x, size_t) {
-                         return x + 1;
-                       }));
+  for (size_t i = 0; i < golden.values.size(); ++i)
+    golden.values[i] = double(i);
+  ExaminedOp op =
+      OpOf(golden, Mapped(golden, [](double x, size_t) { return x + 1; }));
   op.dtype = DType::kInt64;
   op.noise = NoiseOf(0, DType::kInt64);
   EXPECT_EQ(op.noise, 0);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compare/explain/hypothesis.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "daemon/compare/explain/hypothesis.h"
 #include "tests/unit/daemon/compare/explain/explained.h"
 
 namespace msitd::compare::explain {
@@ -28,11 +27,11 @@ TEST(FactorsTest, FactorSignAndConstantAreFound) {
                        return factor * x + offset;
                      })));
   };
-  EXPECT_EQ(explained(0.125, 0).text, "golden × 0.125");
-  EXPECT_EQ(explained(1024, 0).text, "golden × 1024");
+  EXPECT_EQ(explained(0.125, 0).text, "golden * 0.125");
+  EXPECT_EQ(explained(1024, 0).text, "golden * 1024");
   EXPECT_EQ(explained(-1, 0).kind, Kind::kSign);
   EXPECT_EQ(explained(1, 3).text, "golden + 3");
-  EXPECT_EQ(explained(2, -1).text, "golden × 2 + -1");
+  EXPECT_EQ(explained(2, -1).text, "golden * 2 + -1");
   EXPECT_EQ(explained(2, -1).kind, Kind::kAffine);
 }
 
@@ -44,11 +43,10 @@ TEST(FactorsTest, FactorAndConstantOfEachIndexAreFound) {
                 })));
   EXPECT_EQ(channels.kind, Kind::kFactor);
   EXPECT_EQ(channels.text,
-            "golden × a factor for each index of dimension 2, 1 to 16");
-  const Explanation rows =
-      Only(OpOf(golden, Mapped(golden, [](double x, size_t i) {
-                  return x + double(i / 16);
-                })));
+            "golden * a factor for each index of dimension 2, 1 to 16");
+  const Explanation rows = Only(OpOf(
+      golden,
+      Mapped(golden, [](double x, size_t i) { return x + double(i / 16); })));
   EXPECT_EQ(rows.kind, Kind::kOffset);
   EXPECT_EQ(rows.text, "golden + a constant for each row, 0 to 15");
 }
@@ -56,8 +54,8 @@ TEST(FactorsTest, FactorAndConstantOfEachIndexAreFound) {
 TEST(FactorsTest, OneRowDoesNotShowAConstantOfEachChannel) {
   const Elements golden = Random({1, 1, 64});
   const Elements bias = Random({64}, 2);
-  const Elements target = Mapped(
-      golden, [&](double x, size_t i) { return x - bias.values[i]; });
+  const Elements target =
+      Mapped(golden, [&](double x, size_t i) { return x - bias.values[i]; });
   EXPECT_EQ(First(OpOf(golden, target)).kind, Kind::kUnspecified);
   EXPECT_EQ(Only(OpOf(golden, target, {{"weight/bias", bias}})).text,
             "golden without weight/bias");
@@ -69,22 +67,20 @@ TEST(TermsTest, TermThatIsMissingOrAddedAgainIsNamed) {
   const Elements golden =
       Mapped(a, [&](double x, size_t i) { return 2 * x + b.values[i]; });
   const auto explained = [&](double count) {
-    return First(OpOf(golden,
-                      Mapped(golden,
-                             [&](double x, size_t i) {
-                               return x + count * b.values[i];
-                             }),
-                      {{"input/0", a}, {"input/1", b}}));
+    return First(OpOf(
+        golden,
+        Mapped(golden,
+               [&](double x, size_t i) { return x + count * b.values[i]; }),
+        {{"input/0", a}, {"input/1", b}}));
   };
   EXPECT_EQ(explained(-1).text, "golden without input/1");
   EXPECT_EQ(explained(1).text, "golden + input/1");
-  EXPECT_EQ(explained(-0.5).text, "golden + -0.5 × input/1");
+  EXPECT_EQ(explained(-0.5).text, "golden + -0.5 * input/1");
 }
 
 TEST(TermsTest, OpWithoutEffectReturnsItsInput) {
   const Elements x = Random({4, 8}, 1);
-  const Explanation found =
-      First(OpOf(Random({4, 8}, 2), x, {{"input/0", x}}));
+  const Explanation found = First(OpOf(Random({4, 8}, 2), x, {{"input/0", x}}));
   EXPECT_EQ(found.kind, Kind::kSameAsInput);
   EXPECT_EQ(found.text, "input/0 unchanged");
 }
@@ -103,8 +99,7 @@ TEST(ActivationsTest, VariantAndSwappedInputsAreNamed) {
       Mapped(a, [&](double x, size_t i) { return Silu(x) * b.values[i]; });
   const Elements swapped =
       Mapped(a, [&](double x, size_t i) { return x * Silu(b.values[i]); });
-  const Explanation found =
-      Only(OpOf(gated, swapped, {{"a", a}, {"b", b}}));
+  const Explanation found = Only(OpOf(gated, swapped, {{"a", a}, {"b", b}}));
   EXPECT_EQ(found.kind, Kind::kSwappedInputs);
 }
 
@@ -118,18 +113,17 @@ TEST(OrdersTest, HeadsThatChangedPlacesAreNamed) {
   }
   const Explanation found = First(OpOf(golden, target));
   EXPECT_EQ(found.kind, Kind::kOrder);
-  EXPECT_EQ(found.text,
-            "the indices of dimension 1 2 and 5 changed places");
+  EXPECT_EQ(found.text, "the indices of dimension 1 2 and 5 changed places");
 }
 
 TEST(OrdersTest, RowsOfAnotherRequestAreNamed) {
   const Elements golden = Random({3, 4, 16});
   Elements target = golden;
-  for (size_t i = 0; i < 64; ++i) target.values[64 + i] = golden.values[128 + i];
+  for (size_t i = 0; i < 64; ++i)
+    target.values[64 + i] = golden.values[128 + i];
   const Explanation found = First(OpOf(golden, target));
   EXPECT_EQ(found.kind, Kind::kOrder);
-  EXPECT_EQ(found.text,
-            "the indices of dimension 0: 1 has the values of 2");
+  EXPECT_EQ(found.text, "the indices of dimension 0: 1 has the values of 2");
 }
 
 TEST(OrdersTest, RowsThatMovedAreAShift) {
@@ -218,7 +212,7 @@ TEST(ProbabilitiesTest, ScaleAndMaskAreFound) {
   const Elements scores = Random({2, 12, 12});
   const Elements golden = Softmax(scores, 1, 0);
   EXPECT_EQ(Only(OpOf(golden, Softmax(scores, 0.5, 0))).text,
-            "softmax of scores × 0.5");
+            "softmax of scores * 0.5");
   const Explanation mask = Only(OpOf(golden, Softmax(scores, 1, 1)));
   EXPECT_EQ(mask.kind, Kind::kMask);
   EXPECT_EQ(mask.text,
@@ -279,8 +273,8 @@ TEST(ValuesTest, RoundingIsFound) {
 }
 
 TEST(ValuesTest, LimitAndOverflowAreFound) {
-  const Elements golden = Mapped(
-      Random({16, 32}), [](double x, size_t) { return 30000 * x; });
+  const Elements golden =
+      Mapped(Random({16, 32}), [](double x, size_t) { return 30000 * x; });
   const Elements limited = Mapped(golden, [](double x, size_t) {
     return std::clamp(x, -65504.0, 65504.0);
   });
@@ -302,8 +296,8 @@ TEST(ValuesTest, ZerosAndDropoutAreFound) {
     return random() % 4 == 0 ? 0 : x / 0.75;
   });
   EXPECT_EQ(Only(OpOf(golden, dropped)).kind, Kind::kDropout);
-  const Elements tile = Mapped(
-      golden, [](double x, size_t i) { return i >= 30 * 32 ? 0 : x; });
+  const Elements tile =
+      Mapped(golden, [](double x, size_t i) { return i >= 30 * 32 ? 0 : x; });
   const Explanation found = First(OpOf(golden, tile));
   EXPECT_EQ(found.kind, Kind::kZeros);
   EXPECT_EQ(found.text, "zeros in place of 6.25 % of all elements");

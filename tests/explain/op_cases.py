@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from drawing import PRECISIONS, SETTINGS, UNITS, Draw, Made, nl2, perturbed
-from faults import FAULTS, NEGATIVES
+from op_drawing import PRECISIONS, SETTINGS, UNITS, Draw, Made, nl2, perturbed
+from op_faults import FAULTS, NEGATIVES
 from torch import Tensor
 
 SEEDS = json.loads(Path(__file__).with_name("seeds.json").read_text())

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from drawing import Draw, Made
+from op_drawing import Draw, Made
 from torch import Tensor
 from torch.nn import functional
 
