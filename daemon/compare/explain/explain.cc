@@ -104,7 +104,7 @@ std::vector<Explanation> Shown(std::vector<Fit> fits, const Examination& pair) {
 std::vector<Explanation> Explain(const ExaminedOp& op) {
   if (!IsUsable(op.golden) || !IsUsable(op.target) ||
       op.golden.values.size() != op.target.values.size() ||
-      IsConstant(op.golden.values)) {
+      IsConstant(op.golden.values) || !(op.noise <= kExplainedNoiseMax)) {
     return {};
   }
   const OpenScores scores = OpenScoresOf(op);

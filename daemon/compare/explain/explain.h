@@ -18,6 +18,10 @@ inline constexpr size_t kExplanationsMax = 2;
 inline constexpr double kResidualNoisesMax = 4;
 inline constexpr double kImprovementMin = 8;
 
+// With more noise, different mistakes explain the same tensors, so none is
+// given.
+inline constexpr double kExplainedNoiseMax = 0.05;
+
 // Returns the simple mistakes that explain why the target differs: if the
 // golden run had made the mistake, the tensors would be equal within the noise.
 //

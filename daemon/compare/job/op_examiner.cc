@@ -12,6 +12,7 @@
 
 #include "daemon/compare/measure/element_reader.h"
 #include "daemon/compare/origin/pair_facts.h"
+#include "daemon/compare/view/any_order.h"
 #include "protos/base/selector.h"
 #include "protos/base/shape.h"
 #include "protos/base/tensor_key.h"
@@ -115,6 +116,7 @@ bool CanBeExamined(const TensorPair& pair) {
          HasRealElements(*pair.golden) && HasRealElements(*pair.target) &&
          ElementCount(pair.golden->shape) == ElementCount(pair.target->shape) &&
          ElementCount(pair.golden->shape) >= explain::kExaminedElementsMin &&
+         !IsInAnyOrder(*pair.golden, *pair.target) &&
          (pair.golden->shape == pair.target->shape ||
           ElementCount(pair.golden->shape) <= kExaminedElementsMax);
 }

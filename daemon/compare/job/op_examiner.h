@@ -24,8 +24,9 @@ inline constexpr size_t kTriedSourcesMax = 32;
 inline constexpr int64_t kStaleTokensMax = 16;
 inline constexpr int kStaleRecordsMax = 256;
 
-// Returns whether a pair can be examined: both sides have bytes, and the
-// elements are real numbers.
+// Returns whether a pair can be examined: both sides have bytes and the same
+// number of elements, which are real numbers, and their rows are not in any
+// order.
 bool CanBeExamined(const TensorPair& pair);
 
 // Reads a pair of outputs and the golden tensors of its sources. If the pair

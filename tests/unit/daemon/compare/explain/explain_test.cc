@@ -103,6 +103,18 @@ TEST(ExplainTest, NoiseDecidesWhatIsExplained) {
   EXPECT_EQ(Only(op).kind, Kind::kFactor);
 }
 
+TEST(ExplainTest, TooMuchNoiseExplainsNothing) {
+  const Elements golden = Random({16, 32});
+  ExaminedOp op =
+      OpOf(golden, Mapped(golden, [](double x, size_t) { return 2 * x; }));
+  op.noise = 0.04;
+  EXPECT_EQ(Only(op).kind, Kind::kFactor);
+  op.noise = 0.06;
+  EXPECT_THAT(Explain(op), IsEmpty());
+  op.noise = kNan;
+  EXPECT_THAT(Explain(op), IsEmpty());
+}
+
 TEST(ExplainTest, MistakeMustMakeTheDifferenceMuchSmaller) {
   const Elements golden = Random({16, 32});
   const Elements noise = Random({16, 32}, 2);
