@@ -734,8 +734,9 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     # Extensions, and modules that import nothing of ours.
     (
         *("msitd._formats", "msitd._msit"),
-        *_core("call counters endpoints errors installed interpreters openings"),
-        *_core("patterns removable replacing seeding tokens torch_version vocabulary"),
+        *_core("cache_places call counters endpoints errors installed interpreters"),
+        *_core("openings patterns removable replacing seeding tokens torch_version"),
+        *_core("vocabulary"),
     ),
     _core("last_wait personal"),
     (

@@ -12,6 +12,7 @@ comparable. The package `msitd.query` reads runs back and compares them.
 """
 
 from msitd._core.api.handle import ApiHandle, register_api
+from msitd._core.cache_places import CacheColumns, CachePages
 from msitd._core.client import Client
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
@@ -23,6 +24,8 @@ from msitd.injection import Injection, inject
 
 __all__ = [
     "ApiHandle",
+    "CacheColumns",
+    "CachePages",
     "Client",
     "Counters",
     "DroppedError",

@@ -8,7 +8,7 @@ from typing import Any
 
 from msitd import _msit
 from msitd._core.arguments import problem_of
-from msitd._core.requests import Requests, TokenRequests
+from msitd._core.requests import Requests, Texts, TokenRequests
 from msitd._core.vocabulary import CALL_AUTO, IO_NUMBERS
 
 # Clients that append to a run number their versions by the seconds since 2024.
@@ -113,10 +113,10 @@ class Documents:
             raise problem_of(error, {}, {"token": token}) from None
         return code == _msit.OK or self._is_recorded(code)
 
-    def _record_request_texts(self, texts: dict[str, str], token: int) -> None:
-        """Records requests of a forward by the texts of RequestRows.
+    def _record_request_texts(self, texts: Texts, token: int) -> None:
+        """Records the documents of the requests of a forward.
 
-        If a token has several forwards, the first text of a request is kept.
+        If a token has several forwards, the first text of a document is kept.
         """
         self._check_open()
         code = self._requests.record_first(texts, token)

@@ -1,17 +1,19 @@
 """Records which requests are processed in a token.
 
 A request is a document at the token: its name contains the id, its text the
-part of the batch. protos/base/request.h defines the same format.
+part of the batch. protos/base/request.h defines the same format. Further
+documents state where the request is in caches; see `cache_places`.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from msitd import _msit
+from msitd._core.cache_places import CachePlaces
 from msitd._core.vocabulary import IO_NUMBERS
 
 # The argument of `record_requests`: ids, or a mapping of ids to rows.
@@ -22,6 +24,11 @@ REQUESTS_MAX = 4096
 
 _DEVICE = "cpu:0"
 _OP_PREFIX = "request/"
+_CACHE_OP_PREFIX = "cache/"
+# The maximum for each request, and the longest name of a cache.
+_CACHES_MAX = 256
+_NAME_BYTES_MAX = 1024
+_CACHE_TEXT_BYTES_MAX = 1 << 20
 _ID_BYTES_MAX = 128
 # The longest text that a daemon reads.
 _TEXT_BYTES_MAX = 128
@@ -30,6 +37,9 @@ _NUMBER_MAX = (1 << 63) - 1
 
 # First and end of a dimension, as in a slice.
 Span = tuple[int, int]
+
+# Texts of documents by their op.
+Texts = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,10 @@ class RequestRows:
             if unknown.
         batch: Lengths of the batch: the number of rows of a packed batch, which
             has only this dimension, or `(rows, columns)`. None if unknown.
+        caches: Where the request is in caches of attention after the token, as
+            `CacheColumns` or `CachePages`, by the name of the cache: the index
+            of its tensors or of the argument or object that contains them, or
+            for results and states their op, its last part, or a pattern for it.
 
     Raises:
         ValueError: A value is out of its range, or does not fit another one.
@@ -62,8 +76,10 @@ class RequestRows:
     columns: Any = None
     position: int | None = None
     batch: Any = None
+    caches: Mapping[str, CachePlaces] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        _check_caches(self.caches)
         rows, columns = _span_of("rows", self.rows), _span_of("columns", self.columns)
         batch = _lengths_of(self.batch)
         position = self.position
@@ -125,9 +141,9 @@ class TokenRequests:
 
     def __init__(self, native: _msit.Client) -> None:
         self._native = native
-        # The last token and its requests, so that nothing is recorded twice.
+        # The last token and its documents, so that nothing is recorded twice.
         self._token = -1
-        self._texts: dict[str, str] = {}
+        self._texts: Texts = {}
 
     def record(self, requests: Requests, token: int) -> int:
         """Records the requests that are new at the token. Returns a code of libmsit.
@@ -138,32 +154,60 @@ class TokenRequests:
         """
         return self._record(texts_of(rows_by_id(requests)), token, False)
 
-    def record_first(self, texts: Mapping[str, str], token: int) -> int:
-        """Like `record`, for the texts of the requests of one of several forwards.
+    def record_first(self, texts: Texts, token: int) -> int:
+        """Like `record`, for the documents of one of several forwards.
 
-        A request that is known at the token keeps its text.
+        A document that is known at the token keeps its text.
         """
         return self._record(texts, token, True)
 
-    def _record(self, texts: Mapping[str, str], token: int, keeps_first: bool) -> int:
+    def _record(self, texts: Texts, token: int, keeps_first: bool) -> int:
         if token != self._token:
             self._token, self._texts = token, {}
-        for request, text in texts.items():
-            known = self._texts.get(request)
+        for op, text in texts.items():
+            known = self._texts.get(op)
             if known == text or (keeps_first and known is not None):
                 continue
-            op = _OP_PREFIX + request
             place = (_DEVICE, token, op, 0, IO_NUMBERS["state"], "", None)
             code = self._native.record_document(text, place)
             if code != _msit.OK:
                 return code
-            self._texts[request] = text
+            self._texts[op] = text
         return _msit.OK
 
 
-def texts_of(rows: Mapping[str, RequestRows]) -> dict[str, str]:
-    """Returns the text of each request."""
-    return {request: part.text() for request, part in rows.items()}
+def texts_of(rows: Mapping[str, RequestRows]) -> Texts:
+    """Returns the texts of the documents of requests."""
+    out = {request_op(request): part.text() for request, part in rows.items()}
+    for request, part in rows.items():
+        if part.caches:
+            out[cache_op(request)] = cache_text(part.caches)
+    return out
+
+
+def request_op(request: str) -> str:
+    """Returns the op of the document of a request."""
+    return _OP_PREFIX + request
+
+
+def cache_op(request: str) -> str:
+    """Returns the op of the document of a request in caches."""
+    return _CACHE_OP_PREFIX + request
+
+
+def cache_text(caches: Mapping[str, CachePlaces]) -> str:
+    """Returns the text of that document: a line for each cache.
+
+    Raises:
+        ValueError: The text is too long for a daemon.
+    """
+    text = "\n".join(f"{name} = {places.text()}" for name, places in caches.items())
+    if len(text) > _CACHE_TEXT_BYTES_MAX:
+        raise ValueError(
+            f"the places in caches have {len(text)} characters, at most "
+            f"{_CACHE_TEXT_BYTES_MAX}"
+        )
+    return text
 
 
 def rows_by_id(requests: Requests) -> dict[str, RequestRows]:
@@ -185,6 +229,18 @@ def rows_by_id(requests: Requests) -> dict[str, RequestRows]:
         if not 0 < len(request.encode(errors="replace")) <= _ID_BYTES_MAX:
             raise ValueError(f"request {request[:32]!r}… is not 1 to 128 bytes long")
     return out
+
+
+def _check_caches(caches: Mapping[str, CachePlaces]) -> None:
+    if len(caches) > _CACHES_MAX:
+        raise ValueError(f"{len(caches)} caches, a request has at most {_CACHES_MAX}")
+    for name in caches:
+        if not 0 < len(name.encode(errors="replace")) <= _NAME_BYTES_MAX:
+            raise ValueError(
+                f"the name of a cache {name[:32]!r}… is not 1 to 1024 bytes long"
+            )
+        if "\n" in name or " = " in name:
+            raise ValueError(f"the name of a cache {name!r} has a line end or ` = `")
 
 
 def _rows_of(rows: Any) -> RequestRows:

@@ -9,7 +9,8 @@ on modules and takes them off, and `native_calls` lets native code record calls.
 `phases` distinguishes prefill from decode. `forward_requests` chooses how requests
 become known: `given_requests` asks the user's function, and `automatic_requests`
 names the sequences of transformers. Both read arguments with `batches`.
-`sequence_states` remembers the sequences that continue. `threads` is the state of each thread,
+`sequence_states` remembers the sequences that continue, and `sequence_caches` where they
+are in caches. `threads` is the state of each thread,
 `copies` keeps hooks out of copies of a model, and `module_tree` describes the structure of a model. `structure`
 detects modules that are added later, `uncalled` modules that hooks did not see, and
 `fast_paths` modules that run other code because of hooks. `graph_hooks` is called

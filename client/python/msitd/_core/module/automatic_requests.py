@@ -14,9 +14,10 @@ import threading
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from msitd._core.module.batches import EMPTY, Batch, BatchReader, Row
+from msitd._core.module import sequence_caches
+from msitd._core.module.batches import EMPTY, Batch, BatchReader, Row, caches_in
 from msitd._core.module.wrappers import PLAIN
-from msitd._core.requests import REQUESTS_MAX, document_text
+from msitd._core.requests import REQUESTS_MAX, document_text, request_op
 
 if TYPE_CHECKING:
     import torch
@@ -69,18 +70,28 @@ class AutomaticRequests:
     Args:
         op: Op of the model.
         reader: Reads the batches of the model.
+        objects: Whether tensors in objects are recorded, such as those of a
+            cache. Where a request is in a cache is recorded then, and if the
+            cache is a tuple.
     """
 
     def __init__(
-        self, client: Client, skips: Skips, op: str, reader: BatchReader
+        self,
+        client: Client,
+        skips: Skips,
+        op: str,
+        reader: BatchReader,
+        objects: bool = False,
     ) -> None:
         self._client = client
         self._skips = skips
         self._op = op
         self._reader = reader
+        self._objects = objects
         # A model that is hooked again continues the numbers of its run.
         self._ids = client.sequence_ids.setdefault(op, SequenceIds())
         # The state of a forward without a cache, until the forward returns one.
+        # `followed` are the batch and the token, if the cache is followed.
         self._running = threading.local()
 
     def begin(
@@ -97,7 +108,7 @@ class AutomaticRequests:
         Args:
             token: None if the forward is not recorded.
         """
-        self._running.state = None
+        self._running.state = self._running.followed = None
         if not is_root:
             return
         batch = self._reader.read(args, kwargs, is_in_graph)
@@ -112,9 +123,12 @@ class AutomaticRequests:
         state = batch.state
         self._running.state = state
         self._name_rows(batch, state)
+        if self._objects or any(map(_is_tuple, batch.caches.values())):
+            sequence_caches.follow(state, batch)
+            self._running.followed = (batch, token)
         if token is not None:
             texts = {
-                request: text
+                request_op(request): text
                 for number, request in enumerate(state.ids or ())
                 if request and (text := _text_of(number, batch))
             }
@@ -128,8 +142,15 @@ class AutomaticRequests:
         """Handles the end of a forward."""
         state = getattr(self._running, "state", None)
         self._running.state = None
-        if state is not None and not state.has_cache and result is not None:
+        if state is None or result is None:
+            return
+        if not state.has_cache:
             self._reader.bind(state, result)
+        batch, token = self._running.followed or (None, None)
+        if batch is not None and token is not None and state.ids is not None:
+            caches = {**batch.caches, **caches_in(result)}
+            texts = sequence_caches.texts_of(caches, state, state.ids)
+            self._client._record_request_texts(texts, token)
 
     def _name_rows(self, batch: Batch, state: SequenceState) -> None:
         """Names the rows whose sequences begin."""
@@ -173,6 +194,10 @@ def can_record(model: torch.nn.Module) -> bool:
     config = getattr(model, "config", None)
     has_ids = getattr(model, "main_input_name", "") == "input_ids"
     return has_ids and not getattr(config, "is_encoder_decoder", False)
+
+
+def _is_tuple(cache: Any) -> bool:
+    return isinstance(cache, (tuple, list))
 
 
 def _row_of(number: int, batch: Batch) -> Row | None:

@@ -62,9 +62,15 @@ class Batch:
         state: The state of its sequences, for the next forward.
         begins: Whether its sequences begin in this forward, or None if unknown.
         is_divided: Whether a row contains several sequences.
+        past: Number of columns of the cache before the forward, including
+            padding, or None if unknown.
+        caches: The caches among the arguments, by name.
     """
 
-    __slots__ = ("begins", "ids", "is_divided", "lengths", "mask", "rows", "state")
+    __slots__ = (
+        *("begins", "caches", "ids", "is_divided", "lengths", "mask", "past"),
+        *("rows", "state"),
+    )
 
     def __init__(
         self,
@@ -75,6 +81,8 @@ class Batch:
         state: SequenceState | None = None,
         begins: bool | None = None,
         is_divided: bool = False,
+        past: int | None = None,
+        caches: dict[str, Any] | None = None,
     ) -> None:
         self.lengths = lengths
         self.ids = ids
@@ -83,6 +91,8 @@ class Batch:
         self.state = state
         self.begins = begins
         self.is_divided = is_divided
+        self.past = past
+        self.caches = caches or {}
 
 
 class BatchReader:
@@ -198,8 +208,8 @@ class BatchReader:
     ) -> Batch:
         count, columns = lengths
         mask = given.get(_MASK)
-        caches = (given.get(name) for name in _CACHES)
-        cache = next((each for each in caches if each is not None), None)
+        caches = {name: given[name] for name in _CACHES if given.get(name) is not None}
+        cache = next(iter(caches.values()), None)
         past = self._past_of(cache)
         length = None
         if mask is not None:
@@ -230,7 +240,9 @@ class BatchReader:
         state.advance(end, length, nexts, None if rows is None else mask is not None)
         self._states.keep(cache, state)
         divided = any(given.get(name) is not None for name in _DIVISIONS)
-        return Batch(lengths, ids, rows, mask, state, begins, divided)
+        # Caches in a graph have no attributes here.
+        caches = {} if cache is _IN_GRAPH else caches
+        return Batch(lengths, ids, rows, mask, state, begins, divided, past, caches)
 
     def _past_of(self, cache: Any) -> int | None:
         """Returns the length of a cache; None if it is unknown."""
@@ -362,6 +374,16 @@ def _cache_in(result: Any) -> Any:
             if hasattr(element, "get_seq_length"):
                 return element
     return None
+
+
+def caches_in(result: Any) -> dict[str, Any]:
+    """Returns the caches in the result of a forward that have a name."""
+    if isinstance(result, dict):
+        # Old names of an entry are attributes, with a warning.
+        found = {name: dict.get(result, name) for name in _CACHES}
+    else:
+        found = {name: getattr(result, name, None) for name in _CACHES}
+    return {name: cache for name, cache in found.items() if cache is not None}
 
 
 def _length_without_attention(cache: Any) -> int | None:

@@ -64,5 +64,5 @@ def requests_of(
         return None
     reader = BatchReader(PLAIN.unwrap_copied(model), is_pretrained)
     if options.requests is None:
-        return AutomaticRequests(client, skips, op, reader)
+        return AutomaticRequests(client, skips, op, reader, options.objects)
     return GivenRequests(client, options.requests, reader)

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from msitd._core.cache_places import Span
+
 # Maximum number of caches that are followed at a time.
 _CACHES_MAX = 1024
 
@@ -20,17 +22,22 @@ class SequenceState:
         mask_length: Length of the mask, or None if no mask was read.
         nexts: Number of tokens of each row so far, without padding, or None if no
             mask was read.
+        columns: The columns of the cache that each row has, in the order of its
+            positions, or None if they are unknown. None for all rows if the
+            cache is not followed.
         is_padded: Whether a row may contain padding, or None if unknown.
         has_cache: Whether the state is found by the identity of its cache.
     """
 
     __slots__ = (
-        *("count", "end", "has_cache", "ids", "is_padded", "mask_length", "nexts"),
+        *("columns", "count", "end", "has_cache", "ids", "is_padded"),
+        *("mask_length", "nexts"),
     )
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.ids: list[str | None] | None = None
+        self.columns: list[list[Span] | None] | None = None
         self.end: int | None = 0
         self.mask_length: int | None = None
         self.nexts: list[int] | None = None

@@ -15,6 +15,7 @@ from msitd._core.guard import Failures
 from msitd._core.module.hooks import HookHandle
 from msitd._core.module.registration import register_hook
 from msitd._core.requests import RequestRows, Requests, UncountedRows
+from msitd.engines.vllm import block_tables
 
 _logger = logging.getLogger("msitd")
 
@@ -204,12 +205,25 @@ class WorkerRecorder:
                 rows = _rows_of(ids, self._lengths)
             else:
                 rows = dict.fromkeys(self._lengths)
+        caches = self._caches(rows)
         return _by_given_ids(
             {
-                request: _positioned(place, self._positions.get(request))
+                request: _positioned(
+                    place, self._positions.get(request), caches.get(request, {})
+                )
                 for request, place in rows.items()
             }
         )
+
+    def _caches(self, rows: dict[str, Any]) -> dict[str, Any]:
+        """Returns the blocks of each request, as far as they are known."""
+        found: dict[str, Any] = {}
+
+        def read() -> None:
+            found.update(block_tables.caches_of(self._runner, rows))
+
+        _failures.guarded(read)()
+        return found
 
 
 def start(worker: Any, **options: Any) -> WorkerRecorder:
@@ -244,10 +258,12 @@ def _rows_of(ids: Any, lengths: dict[str, int]) -> dict[str, tuple[int, int]]:
     return rows
 
 
-def _positioned(place: tuple[int, int] | None, position: int | None) -> RequestRows:
+def _positioned(
+    place: tuple[int, int] | None, position: int | None, caches: dict[str, Any]
+) -> RequestRows:
     if place is None or position is None:
         return UncountedRows(place)
-    return RequestRows(place, position=position)
+    return RequestRows(place, position=position, caches=caches)
 
 
 def _by_given_ids(rows: dict[str, Any]) -> dict[str, Any]:
