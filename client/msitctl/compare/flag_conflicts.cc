@@ -19,8 +19,6 @@ constexpr std::string_view kPairsByName =
 constexpr std::string_view kNeedsTheEnd =
     "plug-ins measure a finished comparison; add metrics later with compare "
     "metric";
-constexpr std::string_view kRowsOfRequests =
-    "the rows of a request are a view already";
 constexpr std::string_view kMatcherPairs =
     "the matcher already determines the pairs of tensors";
 
@@ -62,8 +60,6 @@ constexpr FlagConflict kConflicts[] = {
     {"--by request", "--engine",
      "a request may be in several parts of the target run"},
     {"--by request", "--follow", "requests are joined in complete runs"},
-    {"--by request", "--golden-view", kRowsOfRequests},
-    {"--by request", "--target-view", kRowsOfRequests},
     {"--by request", "--token-offset", "requests determine the tokens"},
 
     {"--match", "--follow", "a matcher needs the complete runs"},
@@ -109,8 +105,6 @@ std::set<std::string_view> GivenOperands(const CompareFlags& flags,
   add("--fuzzy", matching.fuzzy);
   add("--by request", matching.by == "request");
   add("--request", !flags.selection.requests.empty());
-  add("--golden-view", !matching.views.golden.empty());
-  add("--target-view", !matching.views.target.empty());
   add("--token-offset", matching.token_offset != 0);
   add("--rows all", flags.rows == "all");
   add("--engine", parts.asked_for());

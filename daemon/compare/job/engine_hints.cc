@@ -37,7 +37,7 @@ absl::Status ComparisonEngine::AddToHints(const TensorPair& pair,
     }
     return absl::OkStatus();
   }
-  // The rows of a request are views, which cannot have others.
+  // Rows of requests are views, whose tensors are not examined.
   if (row_.verdict() != v1::FAIL || plan_.reading != Reading::kBytes ||
       plan_.matching.by_request()) {
     return absl::OkStatus();
@@ -59,8 +59,7 @@ absl::Status ComparisonEngine::AddToHints(const TensorPair& pair,
 bool ComparisonEngine::WouldCompareByRequest() {
   const MatchRules& matching = plan_.matching;
   if (!shape_difference_.has_value() || plan_.follow || matching.by_request() ||
-      matching.token_offset() != 0 || !matching.golden_views().empty() ||
-      !matching.target_views().empty()) {
+      matching.token_offset() != 0) {
     return false;
   }
   for (const auto& [run, key] :

@@ -546,13 +546,15 @@ void AddViews(const TensorPair& pair, v1::ComparisonRow& row) {
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
     if (tensor == nullptr || tensor->view == nullptr) continue;
     const std::string& problem = ViewProblem(*tensor);
-    // The reason of a pair whose view does not fit has its text. Positions of a
-    // request are shown with its id.
-    if ((is_pair && !problem.empty()) || tensor->view->is_of_request) continue;
+    // Positions of a request are shown with its id.
+    const std::string& text = tensor->view->is_of_request
+                                  ? tensor->view->rows_of
+                                  : tensor->view->text;
+    // The reason of a pair whose view does not fit has its text.
+    if ((is_pair && !problem.empty()) || text.empty()) continue;
     if (!reason.empty()) reason += "; ";
-    reason +=
-        fmt::format("{} view {}", tensor == pair.golden ? "golden" : "target",
-                    tensor->view->text);
+    reason += fmt::format("{} view {}",
+                          tensor == pair.golden ? "golden" : "target", text);
     if (!problem.empty()) reason += ": " + problem;
   }
   row.set_reason(std::move(reason));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,11 +16,13 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/group_set.h"
 #include "daemon/compare/match/group_windows.h"
+#include "daemon/compare/match/mapping_views.h"
 #include "daemon/compare/match/match_rules.h"
 #include "daemon/compare/match/side_loader.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/request/request_book.h"
 #include "daemon/compare/request/request_join.h"
+#include "daemon/compare/request/token_caches.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/mesh.h"
 #include "protos/base/rank_set.h"
@@ -188,6 +191,25 @@ class GroupMatcher {
                                    std::vector<LogicalTensor>& tensors,
                                    IncompleteTensors& incomplete) const;
 
+  // See tensors that LoadTensors returned as the rules and the mapping state.
+  // Views of golden tensors by the mapping depend on target tensors, and are
+  // passed in `goldens`. Return false if there would be too many tensors.
+  // Thread-safe.
+  bool ViewTargets(std::vector<LogicalTensor>& tensors,
+                   ViewedGoldens& goldens) const;
+  bool ViewGoldens(const ViewedGoldens& goldens,
+                   std::vector<LogicalTensor>& tensors) const;
+
+  // Returns the caches of one run at a group, whose token is that of the run.
+  // Thread-safe. Errors: as TokenCaches::Read.
+  absl::StatusOr<TokenCaches> LoadCaches(bool is_target, const GroupKey& group,
+                                         storage::StopCheck stop) const;
+
+  // Returns whether lines of the mapping have views.
+  bool has_mapping_views() const {
+    return matching_.is_mapped() && matching_.mapping()->has_views();
+  }
+
   // Pairs tensors of both runs that belong to a group. Calls are paired by
   // their numbers. Thread-safe.
   void Pair(TensorGroup& group) const;
@@ -330,6 +352,8 @@ class GroupMatcher {
   std::shared_ptr<const RequestJoin> request_join_;
   std::deque<std::string> request_problems_;
   std::map<int32_t, uint64_t> tokens_without_requests_;
+  // Whether a run has documents of caches, by LoadCaches' `is_target`.
+  std::array<bool, 2> has_caches_ = {};
 };
 
 }  // namespace msitd::compare

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "daemon/compare/match/group_matcher.h"
-#include "daemon/compare/match/mapping_views.h"
 #include "daemon/compare/match/pairing.h"
 #include "daemon/compare/match/side_loader.h"
 #include "daemon/compare/match/target_names.h"
@@ -74,18 +73,9 @@ absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
   MSITD_ASSIGN_OR_RETURN(const bool target_loads,
                          LoadSide(/*is_target=*/true, key, stop, takes_target,
                                   group.target, group.target_incomplete));
-  const bool has_mapped_views = golden_loads && target_loads &&
-                                matching_.is_mapped() &&
-                                matching_.mapping()->has_views();
-  const bool mapped_fits =
-      !has_mapped_views ||
-      ApplyMappingViews(*matching_.mapping(), kGroupTensorsMax, group.golden,
-                        group.target);
-  const bool golden_fits = golden_loads && matching_.golden_views().Apply(
-                                               kGroupTensorsMax, group.golden);
-  const bool target_fits =
-      target_loads && mapped_fits &&
-      matching_.target_views().Apply(kGroupTensorsMax, group.target);
+  ViewedGoldens goldens;
+  const bool target_fits = target_loads && ViewTargets(group.target, goldens);
+  const bool golden_fits = golden_loads && ViewGoldens(goldens, group.golden);
   if (!golden_fits || !target_fits) {
     group.too_large_run = (golden_fits ? target_ : golden_)->name();
     group.golden.clear();
@@ -101,6 +91,22 @@ absl::StatusOr<TensorGroup> GroupMatcher::LoadSome(
   }
   Match(HasSeveralDevices(key.rank), calls, group);
   return group;
+}
+
+bool GroupMatcher::ViewTargets(std::vector<LogicalTensor>& tensors,
+                               ViewedGoldens& goldens) const {
+  return (!has_mapping_views() ||
+          ApplyTargetViews(*matching_.mapping(), kGroupTensorsMax, tensors,
+                           goldens)) &&
+         matching_.target_views().Apply(kGroupTensorsMax, tensors);
+}
+
+bool GroupMatcher::ViewGoldens(const ViewedGoldens& goldens,
+                               std::vector<LogicalTensor>& tensors) const {
+  return (goldens.all().empty() ||
+          ApplyGoldenViews(*matching_.mapping(), goldens, kGroupTensorsMax,
+                           tensors)) &&
+         matching_.golden_views().Apply(kGroupTensorsMax, tensors);
 }
 
 std::optional<GroupMatcher::GroupSide> GroupMatcher::SideOf(

@@ -58,6 +58,8 @@ RequestJoin::Requests GroupMatcher::RequestsByNumber(
 }
 
 absl::Status GroupMatcher::JoinRequests(storage::StopCheck stop) {
+  MSITD_ASSIGN_OR_RETURN(has_caches_[0], TokenCaches::AnyIn(*golden_, stop));
+  MSITD_ASSIGN_OR_RETURN(has_caches_[1], TokenCaches::AnyIn(*target_, stop));
   // All tokens determine the positions; the selected ones are compared.
   Selector golden_selector = GoldenSide().selector;
   golden_selector.tokens.clear();
@@ -121,6 +123,20 @@ absl::Status GroupMatcher::JoinRequests(storage::StopCheck stop) {
   }
   groups_ = std::move(groups);
   return absl::OkStatus();
+}
+
+absl::StatusOr<TokenCaches> GroupMatcher::LoadCaches(
+    bool is_target, const GroupKey& group, storage::StopCheck stop) const {
+  if (!has_caches_[is_target ? 1 : 0]) return TokenCaches();
+  const BothHolders& both = holders_.at(group.rank);
+  Selector selector;
+  for (const auto& [rank, last_token] :
+       (is_target ? both.target : both.golden).last_tokens) {
+    selector.ranks.push_back(rank);
+  }
+  if (selector.ranks.empty()) return TokenCaches();
+  selector.tokens = {{group.token, group.token}};
+  return TokenCaches::Read(is_target ? *target_ : *golden_, selector, stop);
 }
 
 std::deque<std::string> GroupMatcher::RequestProblems(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compare/match/mapping_views.h"
 
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -84,22 +83,30 @@ std::unordered_map<std::string, std::vector<size_t>> PositionsOf(
 
 }  // namespace
 
-bool ApplyMappingViews(const TensorMapping& mapping, size_t tensors_max,
-                       std::vector<LogicalTensor>& golden,
-                       std::vector<LogicalTensor>& target) {
-  Side goldens(golden);
+void ViewedGoldens::Add(size_t number, std::string name) {
+  const auto [golden, is_new] = known_.emplace(number, std::move(name));
+  if (is_new) all_.push_back(*golden);
+}
+
+void ViewedGoldens::Add(const ViewedGoldens& others) {
+  for (const auto& [number, name] : others.all_) Add(number, name);
+}
+
+bool ApplyTargetViews(const TensorMapping& mapping, size_t tensors_max,
+                      std::vector<LogicalTensor>& target,
+                      ViewedGoldens& goldens) {
   Side targets(target);
-  const auto golden_names = PositionsOf(golden);
-  std::set<std::pair<size_t, size_t>> golden_copies;
   std::unordered_map<size_t, LogicalTensor> replaced;
   for (size_t i = 0; i < targets.recorded_count(); ++i) {
     const std::optional<size_t> first = mapping.Find(target[i].key);
     if (!first.has_value() || !mapping.pair(*first).has_view()) continue;
     for (const size_t number : mapping.WithSameTarget(*first)) {
       const MappedPair& pair = mapping.pair(number);
+      if (!pair.golden_view.empty()) {
+        goldens.Add(number, mapping.GoldenName(number, target[i].key));
+      }
       LogicalTensor copy =
           targets.Copy(i, number, pair.target_view, pair.golden.op);
-      const std::string name = mapping.GoldenName(number, target[i].key);
       if (number == *first) {
         replaced.emplace(i, std::move(copy));
       } else if (target.size() == tensors_max) {
@@ -107,20 +114,31 @@ bool ApplyMappingViews(const TensorMapping& mapping, size_t tensors_max,
       } else {
         target.push_back(std::move(copy));
       }
-      const auto found = golden_names.find(name);
-      if (pair.golden_view.empty() || found == golden_names.end()) continue;
-      for (const size_t position : found->second) {
-        if (!golden_copies.emplace(number, position).second) continue;
-        if (golden.size() == tensors_max) return false;
-        golden.push_back(
-            goldens.Copy(position, number, pair.golden_view, pair.target.op));
-        goldens.seen_in().Add(position, pair.target.op);
-      }
     }
   }
   for (auto& [i, copy] : replaced) target[i] = std::move(copy);
-  goldens.SetSeenIn();
   targets.SetSeenIn();
+  return true;
+}
+
+bool ApplyGoldenViews(const TensorMapping& mapping,
+                      const ViewedGoldens& goldens, size_t tensors_max,
+                      std::vector<LogicalTensor>& golden) {
+  if (goldens.all().empty()) return true;
+  Side side(golden);
+  const auto positions = PositionsOf(golden);
+  for (const auto& [number, name] : goldens.all()) {
+    const auto found = positions.find(name);
+    if (found == positions.end()) continue;
+    const MappedPair& pair = mapping.pair(number);
+    for (const size_t position : found->second) {
+      if (golden.size() == tensors_max) return false;
+      golden.push_back(
+          side.Copy(position, number, pair.golden_view, pair.target.op));
+      side.seen_in().Add(position, pair.target.op);
+    }
+  }
+  side.SetSeenIn();
   return true;
 }
 

@@ -85,11 +85,9 @@ absl::StatusOr<MatchRules> MatchRules::Create(const v1::Matching& spec) {
       out.target_views_,
       ViewRules::Create(spec.target_views(), "matching.target_views"));
   out.by_request_ = spec.by_request();
-  if (out.by_request_ &&
-      (out.token_offset_ != 0 || !out.golden_views_.empty() ||
-       !out.target_views_.empty())) {
+  if (out.by_request_ && out.token_offset_ != 0) {
     return FieldInvalid("matching.by_request",
-                        "cannot be combined with views or an offset of tokens");
+                        "cannot be combined with an offset of tokens");
   }
   return out;
 }

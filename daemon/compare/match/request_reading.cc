@@ -18,13 +18,12 @@
 namespace msitd::compare {
 namespace {
 
-// Weights and other state belong to all requests. Records that are not tensors
-// have no rows.
-bool HasRowsOfRequests(const LogicalTensor& tensor) {
-  const Io io = tensor.key.io;
-  return io != Io::kState && io != Io::kWeight && io != Io::kGradWeight &&
-         (tensor.kind == RecordKind::kTensor ||
-          tensor.kind == RecordKind::kStatistics);
+// Counters of caches, such as their length, have fewer dimensions than this.
+constexpr size_t kCacheDimsMin = 3;
+
+bool IsTensor(const LogicalTensor& tensor) {
+  return tensor.kind == RecordKind::kTensor ||
+         tensor.kind == RecordKind::kStatistics;
 }
 
 // Arguments that describe the batch, including its padding, to the model. Each
@@ -81,13 +80,44 @@ bool DifferInLastDimension(const LogicalTensor& a, const LogicalTensor& b) {
 
 std::string RequestReading::NameOf(const LogicalTensor& tensor) {
   // Tensors on different meshes have equal names, and different first shards.
-  return fmt::format("{}{}{}{}{}", PairName(tensor.key.op, tensor.key), '\0',
-                     tensor.key.rank, '\0', tensor.key.device);
+  std::string out =
+      fmt::format("{}{}{}{}{}", PairName(tensor.key.op, tensor.key), '\0',
+                  tensor.key.rank, '\0', tensor.key.device);
+  if (tensor.mapped_pair.has_value()) {
+    out += fmt::format("{}pair {}", '\0', *tensor.mapped_pair);
+  }
+  if (tensor.view == nullptr) return out;
+  // Several rules may give different tensors the same name.
+  const TensorKey& recorded = RecordedKey(tensor);
+  out += fmt::format("{}{}{}{}", '\0', PairName(recorded.op, recorded), '\0',
+                     tensor.view->text);
+  return out;
 }
 
-void RequestReading::Loaded::SetNames() {
+RequestReading::Use RequestReading::UseOf(const LogicalTensor& tensor,
+                                          const TokenCaches& caches) {
+  const Io io = tensor.key.io;
+  // Weights belong to all requests. Records that are not tensors have no rows.
+  if (!IsTensor(tensor) || io == Io::kWeight || io == Io::kGradWeight) {
+    return Use::kWhole;
+  }
+  const TensorKey& key = RecordedKey(tensor);
+  if (HasNameOfCache(key) || caches.Has(key)) {
+    return tensor.shape.size() < kCacheDimsMin ? Use::kMask : Use::kCache;
+  }
+  if (io == Io::kState) return Use::kWhole;
+  return IsMask(tensor) ? Use::kMask : Use::kRows;
+}
+
+void RequestReading::Loaded::Classify() {
+  names.clear();
+  uses.clear();
   names.reserve(tensors.size());
-  for (const LogicalTensor& tensor : tensors) names.push_back(NameOf(tensor));
+  uses.reserve(tensors.size());
+  for (const LogicalTensor& tensor : tensors) {
+    names.push_back(NameOf(tensor));
+    uses.push_back(UseOf(tensor, caches));
+  }
 }
 
 absl::Status RequestReading::Begin(storage::StopCheck stop) {
@@ -97,18 +127,48 @@ absl::Status RequestReading::Begin(storage::StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(
       fits_, matcher_.LoadTensors(/*is_target=*/false, key_, stop,
                                   golden_.tensors, golden_incomplete_));
-  golden_.SetNames();
-  owes_others_ = std::any_of(
-      golden_.tensors.begin(), golden_.tensors.end(),
-      [](const LogicalTensor& tensor) { return !HasRowsOfRequests(tensor); });
-  if (!fits_ || !owes_others_) return absl::OkStatus();
-  // They belong to a token, and not to one of its requests.
+  MSITD_ASSIGN_OR_RETURN(golden_.caches,
+                         matcher_.LoadCaches(/*is_target=*/false, key_, stop));
+  owes_others_ =
+      std::any_of(golden_.tensors.begin(), golden_.tensors.end(),
+                  [&](const LogicalTensor& tensor) {
+                    return UseOf(tensor, golden_.caches) == Use::kWhole;
+                  });
+  if (fits_ && owes_others_) MSITD_RETURN_IF_ERROR(LoadTargetOthers(stop));
+  if (matcher_.has_mapping_views()) golden_recorded_ = golden_.tensors;
+  fits_ = fits_ && matcher_.ViewGoldens(goldens_of_others_, golden_.tensors);
+  golden_.goldens = goldens_of_others_;
+  golden_.Classify();
+  return absl::OkStatus();
+}
+
+absl::Status RequestReading::LoadTargetOthers(storage::StopCheck stop) {
   IncompleteTensors ignored;
   MSITD_ASSIGN_OR_RETURN(fits_,
                          matcher_.LoadTensors(/*is_target=*/true, key_, stop,
                                               target_others_, ignored));
-  std::erase_if(target_others_, HasRowsOfRequests);
+  MSITD_ASSIGN_OR_RETURN(const TokenCaches caches,
+                         matcher_.LoadCaches(/*is_target=*/true, key_, stop));
+  std::erase_if(target_others_, [&](const LogicalTensor& tensor) {
+    return UseOf(tensor, caches) != Use::kWhole;
+  });
+  fits_ = fits_ && matcher_.ViewTargets(target_others_, goldens_of_others_);
   return absl::OkStatus();
+}
+
+bool RequestReading::ViewGoldens(const JoinedPart& part) {
+  if (!matcher_.has_mapping_views()) return true;
+  ViewedGoldens goldens = goldens_of_others_;
+  for (const PieceRange& range : part.target) {
+    goldens.Add(targets_.at({part.target_number, range.piece.token}).goldens);
+  }
+  // Almost all parts of a token have the same ones.
+  if (goldens.all() == golden_.goldens.all()) return true;
+  golden_.tensors = golden_recorded_;
+  if (!matcher_.ViewGoldens(goldens, golden_.tensors)) return false;
+  golden_.goldens = std::move(goldens);
+  golden_.Classify();
+  return true;
 }
 
 std::string RequestReading::NotComparedText(const JoinedPart& part) {
@@ -169,10 +229,16 @@ absl::Status RequestReading::Compare(const JoinedPart& part,
     group.too_large_run = matcher_.target_name();
     return absl::OkStatus();
   }
+  if (!ViewGoldens(part)) {
+    group.too_large_run = matcher_.golden_name();
+    return absl::OkStatus();
+  }
   AddViews(part, group);
+  AddCaches(part, group);
   if (owes_others_) AddOthers(group);
   matcher_.Pair(group);
   FitPairs(group);
+  cached_.Fit(group);
   if (part.is_of_other_rank) {
     std::erase_if(group.pairs, [](const TensorPair& pair) {
       return pair.golden == nullptr;
@@ -201,16 +267,22 @@ absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
     if (is_new) {
       IncompleteTensors incomplete;
       MSITD_ASSIGN_OR_RETURN(
-          const bool fits,
+          bool fits,
           matcher_.LoadTensors(/*is_target=*/true, {place.second, place.first},
                                stop, found->second.tensors, incomplete));
+      fits = fits &&
+             matcher_.ViewTargets(found->second.tensors, found->second.goldens);
       group.target_incomplete.count += incomplete.count;
       group.target_incomplete.ranks = std::move(incomplete.ranks);
       if (!fits) {
         targets_.erase(found);
         return false;
       }
-      found->second.SetNames();
+      MSITD_ASSIGN_OR_RETURN(
+          found->second.caches,
+          matcher_.LoadCaches(/*is_target=*/true, {place.second, place.first},
+                              stop));
+      found->second.Classify();
     }
     count += found->second.tensors.size();
     if (count > kGroupTensorsMax) return false;
@@ -222,9 +294,8 @@ void RequestReading::AddViews(const JoinedPart& part, TensorGroup& group) {
   const auto add = [](const Loaded& loaded, const PieceRange& range,
                       Tensors& out) {
     for (size_t i = 0; i < loaded.tensors.size(); ++i) {
-      const LogicalTensor& tensor = loaded.tensors[i];
-      if (!HasRowsOfRequests(tensor) || IsMask(tensor)) continue;
-      out[loaded.names[i]].Add(tensor, range);
+      if (loaded.uses[i] != Use::kRows) continue;
+      out[loaded.names[i]].Add(loaded.tensors[i], range);
     }
   };
   for (const PieceRange& range : part.golden) {
@@ -247,9 +318,25 @@ void RequestReading::AddViews(const JoinedPart& part, TensorGroup& group) {
   }
 }
 
+void RequestReading::AddCaches(const JoinedPart& part, TensorGroup& group) {
+  cached_.Begin(part);
+  // A golden token is divided if it has the positions of many target tokens.
+  if (!part.is_last_of_piece) return;
+  const TargetPlace place(part.target_number, part.target.back().piece.token);
+  for (const bool is_target : {false, true}) {
+    const Loaded& loaded = is_target ? targets_.at(place) : golden_;
+    std::vector<LogicalTensor>& out = is_target ? group.target : group.golden;
+    for (size_t i = 0; i < loaded.tensors.size(); ++i) {
+      if (loaded.uses[i] != Use::kCache) continue;
+      out.push_back(cached_.Add(is_target, loaded.tensors[i], loaded.caches));
+    }
+  }
+}
+
 void RequestReading::AddOthers(TensorGroup& group) {
-  for (const LogicalTensor& tensor : golden_.tensors) {
-    if (!HasRowsOfRequests(tensor)) group.golden.push_back(tensor);
+  for (size_t i = 0; i < golden_.tensors.size(); ++i) {
+    if (golden_.uses[i] != Use::kWhole) continue;
+    group.golden.push_back(golden_.tensors[i]);
   }
   group.target.insert(group.target.end(), target_others_.begin(),
                       target_others_.end());
@@ -259,17 +346,15 @@ void RequestReading::AddOthers(TensorGroup& group) {
 void RequestReading::AddMasks(const JoinedPart& part,
                               TensorGroup& group) const {
   const TargetPlace place(part.target_number, part.target.front().piece.token);
-  const std::vector<LogicalTensor>* const sides[] = {
-      &golden_.tensors, &targets_.at(place).tensors};
-  for (const std::vector<LogicalTensor>* const side : sides) {
-    for (const LogicalTensor& tensor : *side) {
-      if (!IsMask(tensor)) continue;
-      group.apart.push_back(tensor);
+  for (const Loaded* const side : {&golden_, &targets_.at(place)}) {
+    for (size_t i = 0; i < side->tensors.size(); ++i) {
+      if (side->uses[i] != Use::kMask) continue;
+      group.apart.push_back(side->tensors[i]);
       group.apart.back().seen_in = BatchReason();
     }
   }
   const auto golden_count = static_cast<size_t>(
-      std::count_if(golden_.tensors.begin(), golden_.tensors.end(), IsMask));
+      std::count(golden_.uses.begin(), golden_.uses.end(), Use::kMask));
   for (size_t i = 0; i < group.apart.size(); ++i) {
     const LogicalTensor& mask = group.apart[i];
     if (i >= golden_count) {
@@ -324,7 +409,7 @@ void RequestReading::FitPair(const RequestTensor& golden,
     return;
   }
   if (common != others) to_fit = target.View(common);
-  if (golden.may_have_keys() && target.may_have_keys() &&
+  if ((golden.may_have_keys() || target.may_have_keys()) &&
       DifferInLastDimension(*pair.golden, to_fit)) {
     to_fit = target.Refuse("the keys of its positions include padding");
   }

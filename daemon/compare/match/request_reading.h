@@ -14,10 +14,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/compare/match/cached_rows.h"
 #include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/request/request_join.h"
 #include "daemon/compare/request/request_view.h"
+#include "daemon/compare/request/token_caches.h"
 #include "daemon/compare/view/tensor_view.h"
 
 namespace msitd::compare {
@@ -39,17 +41,33 @@ class RequestReading {
  private:
   // A golden group number and a target token.
   using TargetPlace = std::pair<int32_t, int64_t>;
-  // Tensors of one run and token, with a name for each.
+  // How a tensor is compared.
+  enum class Use : uint8_t {
+    kRows,   // Its rows are those of requests.
+    kMask,   // It describes the batch, and is only listed.
+    kCache,  // It is a cache, which has all positions so far.
+    kWhole,  // It belongs to a token, and not to one of its requests.
+  };
+  // Tensors of one run and token as they are seen, with a name for each.
   struct Loaded {
     std::vector<LogicalTensor> tensors;
     std::vector<std::string> names;  // See NameOf.
+    std::vector<Use> uses;
+    TokenCaches caches;
+    ViewedGoldens goldens;  // Those that views by the mapping add.
 
-    void SetNames();
+    // Sets `names` and `uses`.
+    void Classify();
   };
   // The tensors of a request by name. Names are those of Loaded.
   using Tensors = std::unordered_map<std::string_view, RequestTensor>;
 
   absl::Status Begin(storage::StopCheck stop);
+  // Loads the target tensors that are compared as a whole.
+  absl::Status LoadTargetOthers(storage::StopCheck stop);
+  // Sees the golden tensors with the views that belong to the target tensors of
+  // a part. Returns false if there are too many.
+  bool ViewGoldens(const JoinedPart& part);
   // Loads and pairs the tensors of a part.
   absl::Status Compare(const JoinedPart& part, storage::StopCheck stop,
                        TensorGroup& group);
@@ -60,6 +78,8 @@ class RequestReading {
   void AddViews(const JoinedPart& part, TensorGroup& group);
   // Adds tensors that are compared as a whole.
   void AddOthers(TensorGroup& group);
+  // Adds the caches of both runs.
+  void AddCaches(const JoinedPart& part, TensorGroup& group);
   // Adds masks, which are listed but not compared.
   void AddMasks(const JoinedPart& part, TensorGroup& group) const;
   // Lets the views of each pair have the same positions.
@@ -69,6 +89,7 @@ class RequestReading {
   // Returns a tensor of a group that pairs point to.
   static LogicalTensor& MutableOf(const LogicalTensor& tensor, bool is_golden,
                                   TensorGroup& group);
+  static Use UseOf(const LogicalTensor& tensor, const TokenCaches& caches);
   // Returns a name that no other tensor of the run has at a token.
   static std::string NameOf(const LogicalTensor& tensor);
   static std::string NotComparedText(const JoinedPart& part);
@@ -81,12 +102,17 @@ class RequestReading {
   // There are tensors for AddOthers that were not added yet.
   bool owes_others_ = false;
   bool fits_ = true;
+  // The golden tensors as they were loaded. Empty if the mapping has no views,
+  // so that their views do not depend on the target tensors.
+  std::vector<LogicalTensor> golden_recorded_;
   Loaded golden_;
   std::vector<LogicalTensor> target_others_;
+  ViewedGoldens goldens_of_others_;
   IncompleteTensors golden_incomplete_;
   std::map<TargetPlace, Loaded> targets_;
   Tensors golden_tensors_;
   Tensors target_tensors_;
+  CachedRows cached_;
   // The tensors that the views of the current group are of.
   std::unordered_map<const TensorView*, const RequestTensor*> viewed_;
 };

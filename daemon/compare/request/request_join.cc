@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -116,6 +117,25 @@ RequestJoin::Owners RequestJoin::OwnersOf(const RequestHistory& history) {
   return out;
 }
 
+RequestJoin::LastTokens RequestJoin::LastTokensOf(const RequestHistory& history,
+                                                  const Owners& owners) {
+  LastTokens out;
+  for (const auto& [first, interval] : owners) {
+    const int64_t token = history.pieces[interval.piece].token;
+    if (out.empty() || token > out.back().second)
+      out.emplace_back(first, token);
+  }
+  return out;
+}
+
+int64_t RequestJoin::SettledAt(const LastTokens& tokens, int64_t token) {
+  const auto found = std::upper_bound(
+      tokens.begin(), tokens.end(), token,
+      [](int64_t value, const auto& entry) { return value < entry.second; });
+  return found == tokens.end() ? std::numeric_limits<int64_t>::max()
+                               : found->first;
+}
+
 std::vector<PieceRange> RequestJoin::RangesIn(const RequestHistory& history,
                                               const Owners& owners,
                                               RowRange within) {
@@ -159,13 +179,16 @@ void RequestJoin::AddPair(int32_t number, const RequestHistory& golden,
     pair.target_number = target_number;
     pair.is_of_other_rank = target_number != number &&
                             tables.golden.at(golden.id).contains(target_number);
-    std::shared_ptr<const Owners>& owners = tables.owners[target];
-    if (owners == nullptr) {
-      owners = std::make_shared<const Owners>(OwnersOf(*target));
+    std::shared_ptr<const OwnersOfTarget>& known = tables.owners[target];
+    if (known == nullptr) {
+      OwnersOfTarget owners{OwnersOf(*target), {}};
+      owners.last_tokens = LastTokensOf(*target, owners.owners);
+      known = std::make_shared<const OwnersOfTarget>(std::move(owners));
     }
-    pair.target_owners = owners;
+    pair.target_owners = known;
   }
   pair.golden_owners = OwnersOf(golden);
+  pair.golden_last_tokens = LastTokensOf(golden, pair.golden_owners);
   pair.own_positions.resize(golden.pieces.size());
   for (const auto& [first, interval] : pair.golden_owners) {
     pair.own_positions[interval.piece].push_back({first, interval.end});
@@ -210,7 +233,7 @@ void RequestJoin::Count(const std::map<std::string, std::string>& renamed) {
     if (pair.target == nullptr || !counted.insert(pair.golden->id).second) {
       continue;
     }
-    for (const auto& [first, interval] : *pair.target_owners) {
+    for (const auto& [first, interval] : pair.target_owners->owners) {
       const RowRange range{first, interval.end};
       target_only_positions_ +=
           static_cast<uint64_t>(range.size()) -
@@ -245,16 +268,22 @@ void RequestJoin::AddParts(const Pair& pair, const RequestPiece& piece,
     return;
   }
   part.target_id = pair.target->id;
+  part.golden_settled = SettledAt(pair.golden_last_tokens, piece.token);
   const JoinedPart empty = part;
+  const size_t first = out.size();
   std::vector<RowRange> missing;
   const auto end_part = [&] {
-    if (!part.golden.empty()) out.push_back(std::move(part));
+    if (!part.golden.empty()) {
+      part.target_settled = SettledAt(pair.target_owners->last_tokens,
+                                      part.target.back().piece.token);
+      out.push_back(std::move(part));
+    }
     part = empty;
   };
   for (const RowRange& own : pair.own_positions[number]) {
     int64_t next = own.first;
     for (const PieceRange& range :
-         RangesIn(*pair.target, *pair.target_owners, own)) {
+         RangesIn(*pair.target, pair.target_owners->owners, own)) {
       if (range.positions.first > next) {
         missing.push_back({next, range.positions.first});
       }
@@ -271,6 +300,7 @@ void RequestJoin::AddParts(const Pair& pair, const RequestPiece& piece,
     if (next < own.end) missing.push_back({next, own.end});
   }
   end_part();
+  if (out.size() > first) out.back().is_last_of_piece = true;
   if (missing.empty()) return;
   part.missing = std::move(missing);
   out.push_back(std::move(part));

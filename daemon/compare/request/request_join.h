@@ -49,6 +49,12 @@ struct JoinedPart {
   bool is_of_other_rank = false;
   // Positions of the golden piece that the target run does not have.
   std::vector<RowRange> missing;
+  // It has the last of the joined positions of the golden piece.
+  bool is_last_of_piece = false;
+  // Positions before this one have their final values after the golden token,
+  // and after the last target token: they are not processed again.
+  int64_t golden_settled = 0;
+  int64_t target_settled = 0;
 
   friend bool operator==(const JoinedPart&, const JoinedPart&) = default;
 };
@@ -117,6 +123,13 @@ class RequestJoin {
     size_t piece = 0;
   };
   using Owners = std::map<int64_t, Interval>;
+  // Positions of a request, ascending, with the largest token that is
+  // responsible for one of the positions up to them.
+  using LastTokens = std::vector<std::pair<int64_t, int64_t>>;
+  struct OwnersOfTarget {
+    Owners owners;
+    LastTokens last_tokens;
+  };
 
   // A request of a golden rank, with its counterpart.
   struct Pair {
@@ -127,7 +140,8 @@ class RequestJoin {
     // The positions for which each golden piece has the last word.
     std::vector<std::vector<RowRange>> own_positions;
     Owners golden_owners;
-    std::shared_ptr<const Owners> target_owners;
+    LastTokens golden_last_tokens;
+    std::shared_ptr<const OwnersOfTarget> target_owners;
   };
   // A piece of a pair.
   struct PieceOfPair {
@@ -145,6 +159,11 @@ class RequestJoin {
 
   absl::Status Join(storage::StopCheck stop);
   static Owners OwnersOf(const RequestHistory& history);
+  static LastTokens LastTokensOf(const RequestHistory& history,
+                                 const Owners& owners);
+  // Returns the first position that is processed after a token, or the largest
+  // number if there is none.
+  static int64_t SettledAt(const LastTokens& tokens, int64_t token);
   static std::vector<PieceRange> RangesIn(const RequestHistory& history,
                                           const Owners& owners,
                                           RowRange within);
@@ -160,7 +179,8 @@ class RequestJoin {
     RequestTable golden;
     RequestTable target;
     std::map<std::string, std::string> renamed;
-    std::map<const RequestHistory*, std::shared_ptr<const Owners>> owners;
+    std::map<const RequestHistory*, std::shared_ptr<const OwnersOfTarget>>
+        owners;
   };
   void AddPair(int32_t number, const RequestHistory& golden, Tables& tables);
   void Count(const std::map<std::string, std::string>& renamed);

@@ -23,8 +23,38 @@ namespace {
 // Maximum number of ranges that PositionsText lists.
 constexpr size_t kListedRangesMax = 4;
 
-std::string ShapeOfLeaf(const ViewLeaf& leaf) {
-  return fmt::format("[{}]", fmt::join(leaf.shape, ","));
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
+
+// Returns the recorded tensors that a tensor consists of.
+std::span<const LogicalTensor> RecordedOf(const LogicalTensor& tensor) {
+  if (tensor.view == nullptr) return {&tensor, 1};
+  return tensor.view->leaves;
+}
+
+// Returns how to read a whole tensor whose first leaf has this number.
+ViewPlan PlanOfTensor(const LogicalTensor& tensor, uint32_t first_leaf,
+                      std::span<const ViewLeaf> leaves) {
+  if (tensor.view == nullptr) {
+    const ViewLeaf& leaf = leaves[first_leaf];
+    ViewPlan out;
+    out.terms = {Gather::OfLeaf(first_leaf, leaf.shape)};
+    out.term_dtypes = {leaf.dtype};
+    out.dtype = leaf.dtype;
+    return out;
+  }
+  ViewPlan out = tensor.view->plan;
+  for (Gather& term : out.terms) term = term.OfLeavesFrom(first_leaf);
+  return out;
+}
+
+// Returns whether two plans can be concatenated along their first dimension.
+bool AreAlike(const ViewPlan& a, const ViewPlan& b) {
+  return std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1,
+                    b.shape.end()) &&
+         a.kind == b.kind && a.zero_term == b.zero_term &&
+         a.term_dtypes == b.term_dtypes && a.dtype == b.dtype;
 }
 
 std::string BatchText(const BatchShape& batch) {
@@ -50,12 +80,19 @@ std::vector<RowRange> Merged(std::vector<RowRange> ranges) {
 }  // namespace
 
 void RequestTensor::Add(const LogicalTensor& tensor, const PieceRange& range) {
-  Source source{&tensor, range, {}};
-  const std::optional<RowPlace> place =
-      FindRows(tensor.shape, range.piece.batch);
+  Source source{&tensor, range};
+  if (problem_.empty()) problem_ = ViewProblem(tensor);
+  const bool has_order =
+      tensor.view != nullptr && tensor.view->plan.any_order.has_value();
+  if (has_order && problem_.empty()) {
+    problem_ = "the rows of a request are in the order of their positions";
+  }
   // Without a place, the view has a problem, which must not be hidden by a lack
   // of positions.
   source.positions = range.positions;
+  if (problem_.empty())
+    source.place = FindRows(tensor.shape, range.piece.batch);
+  const std::optional<RowPlace>& place = source.place;
   is_last_ = is_last_ && place.has_value() && place->is_last;
   may_have_keys_ = may_have_keys_ && place.has_value() &&
                    place->columns == size_t{2} && tensor.shape.size() == 4;
@@ -76,61 +113,73 @@ std::vector<RowRange> RequestTensor::Positions() const {
 
 LogicalTensor RequestTensor::View(
     const std::vector<RowRange>& positions) const {
-  // The ranges to read, and the number of the tensor that each is read from.
-  std::vector<std::pair<size_t, PieceRange>> cuts;
+  if (!problem_.empty()) return Refuse(problem_);
+  std::vector<Cut> cuts;
   std::vector<LogicalTensor> leaves;
-  std::map<const LogicalTensor*, size_t> leaf_of;
+  std::map<const LogicalTensor*, uint32_t> first_leaves;
   for (const Source& source : sources_) {
     for (const RowRange& range :
          CommonPositions({source.positions}, positions)) {
-      const auto [leaf, is_new] =
-          leaf_of.try_emplace(source.tensor, leaves.size());
-      if (is_new) leaves.push_back(*source.tensor);
-      cuts.emplace_back(leaf->second, PieceRange{source.range.piece, range});
+      const auto [first, is_new] = first_leaves.try_emplace(
+          source.tensor, static_cast<uint32_t>(leaves.size()));
+      if (is_new) {
+        const std::span<const LogicalTensor> own = RecordedOf(*source.tensor);
+        leaves.insert(leaves.end(), own.begin(), own.end());
+      }
+      cuts.push_back({&source, range, first->second});
     }
   }
-  if (leaves.empty()) leaves.push_back(*sources_.front().tensor);
-  const auto make_plan =
-      [&](std::span<const ViewLeaf> shapes) -> absl::StatusOr<ViewPlan> {
-    std::vector<Gather> parts;
-    for (const auto& [leaf, range] : cuts) {
-      const std::optional<RowPlace> place =
-          FindRows(shapes[leaf].shape, range.piece.batch);
-      if (!place.has_value()) {
-        return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                          "no dimension of {} has the rows of a batch of {}",
-                          ShapeOfLeaf(shapes[leaf]),
-                          BatchText(range.piece.batch));
-      }
-      const RowRange own = PositionsIn(*place, range.piece);
-      if (range.positions.first < own.first || range.positions.end > own.end) {
-        return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                          "the shards of the tensor have other shapes");
-      }
-      parts.push_back(CutPositions(
-          Gather::OfLeaf(static_cast<uint32_t>(leaf), shapes[leaf].shape),
-          *place, range.piece, range.positions));
-      std::vector<int64_t> first = parts.front().shape();
-      std::vector<int64_t> other = parts.back().shape();
-      first.front() = other.front() = 0;
-      if (first != other || shapes[leaf].dtype != shapes.front().dtype) {
-        return MakeStatus(
-            absl::StatusCode::kFailedPrecondition,
-            "its rows have other shapes or types at another token");
-      }
-    }
-    if (parts.empty()) {
+  if (leaves.size() > kRequestLeavesMax) {
+    return Refuse(fmt::format("it reads {} tensors, at most {}", leaves.size(),
+                              kRequestLeavesMax));
+  }
+  const LogicalTensor& first = *sources_.front().tensor;
+  if (leaves.empty()) leaves.push_back(RecordedOf(first).front());
+  return SeenAsRequest(
+      first, PositionsText(positions), std::move(leaves),
+      [&](std::span<const ViewLeaf> shapes) { return PlanOf(cuts, shapes); });
+}
+
+absl::StatusOr<ViewPlan> RequestTensor::PlanOf(
+    const std::vector<Cut>& cuts, std::span<const ViewLeaf> leaves) {
+  if (cuts.empty()) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "it has none of the positions");
+  }
+  ViewPlan plan;
+  std::vector<std::vector<Gather>> parts;  // By term.
+  for (const Cut& cut : cuts) {
+    const LogicalTensor& tensor = *cut.source->tensor;
+    const RequestPiece& piece = cut.source->range.piece;
+    if (!cut.source->place.has_value()) {
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                        "it has none of the positions");
+                        "no dimension of {} has the rows of a batch of {}",
+                        ShapeText(tensor.shape), BatchText(piece.batch));
     }
-    ViewPlan plan;
-    plan.terms = {parts.size() == 1 ? parts.front() : Gather::Concat(parts, 0)};
-    plan.term_dtypes = {shapes.front().dtype};
-    plan.shape = plan.terms.front().shape();
-    plan.dtype = shapes.front().dtype;
-    return plan;
-  };
-  return SeenAsRequest(PositionsText(positions), std::move(leaves), make_plan);
+    ViewPlan whole = PlanOfTensor(tensor, cut.first_leaf, leaves);
+    for (Gather& term : whole.terms) {
+      term = CutPositions(std::move(term), *cut.source->place, piece,
+                          cut.positions);
+    }
+    whole.shape = whole.terms.front().shape();
+    const bool is_first = parts.empty();
+    if (is_first) {
+      parts.resize(whole.terms.size());
+    } else if (!AreAlike(plan, whole)) {
+      return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                        "its rows have other shapes or types at another token");
+    }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts[i].push_back(std::move(whole.terms[i]));
+    }
+    if (is_first) plan = std::move(whole);
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    plan.terms[i] = parts[i].size() == 1 ? std::move(parts[i].front())
+                                         : Gather::Concat(parts[i], 0);
+  }
+  plan.shape = plan.terms.front().shape();
+  return plan;
 }
 
 LogicalTensor RequestTensor::Refuse(const std::string& problem) const {
@@ -138,8 +187,10 @@ LogicalTensor RequestTensor::Refuse(const std::string& problem) const {
   for (const Source& source : sources_) {
     wanted.push_back(source.range.positions);
   }
+  const LogicalTensor& first = *sources_.front().tensor;
   return SeenAsRequest(
-      PositionsText(Merged(std::move(wanted))), {*sources_.front().tensor},
+      first, PositionsText(Merged(std::move(wanted))),
+      {RecordedOf(first).front()},
       [&](std::span<const ViewLeaf>) -> absl::StatusOr<ViewPlan> {
         return MakeStatus(absl::StatusCode::kFailedPrecondition, "{}", problem);
       });

@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "daemon/compare/request/request_join.h"
+#include "daemon/compare/request/row_place.h"
 #include "daemon/compare/shard/assembly.h"
+#include "daemon/compare/view/view_plan.h"
 #include "protos/base/request_rows.h"
 
 namespace msitd::compare {
 
+// Maximum number of recorded tensors that one side of a row reads. Each of them
+// may have a part of 4 MiB in memory while it is read.
+inline constexpr size_t kRequestLeavesMax = 256;
+
 // A tensor of one op at several tokens of a run, and the positions of a request
-// that are wanted of it.
+// that are wanted of it. The tensors may have views; the rows are then those of
+// the viewed tensors.
 //
 // Thread-compatible. Borrows the tensors.
 class RequestTensor {
@@ -27,9 +38,9 @@ class RequestTensor {
   std::vector<RowRange> Positions() const;
 
   // Returns the tensor that consists of these positions, which must be among
-  // Positions(). Its first dimension is the position; see CutPositions. If a
-  // tensor has no rows of the batch, or their shapes or types differ, the view
-  // has that as its problem.
+  // Positions(). Its first dimension is the position; see CutPositions. If the
+  // view of a tensor has a problem, a tensor has no rows of the batch, or their
+  // shapes, types or computations differ, the view has that as its problem.
   LogicalTensor View(const std::vector<RowRange>& positions) const;
 
   // Returns the tensor with a view that has this problem.
@@ -45,11 +56,22 @@ class RequestTensor {
   struct Source {
     const LogicalTensor* tensor = nullptr;
     PieceRange range;
-    // The positions that the tensor has; empty if it has no rows of the batch.
+    std::optional<RowPlace> place = {};
+    // The positions that the tensor has. Those of `range` without a place.
+    RowRange positions = {};
+  };
+  // Positions to read from a source, whose first leaf has this number.
+  struct Cut {
+    const Source* source = nullptr;
     RowRange positions;
+    uint32_t first_leaf = 0;
   };
 
+  static absl::StatusOr<ViewPlan> PlanOf(const std::vector<Cut>& cuts,
+                                         std::span<const ViewLeaf> leaves);
+
   std::vector<Source> sources_;
+  std::string problem_;  // The first one of the views of the tensors.
   bool is_last_ = true;
   bool may_have_keys_ = true;
 };

@@ -5,22 +5,6 @@
 #include <utility>
 
 namespace msitd::compare {
-namespace {
-
-using Interval = std::pair<uint64_t, uint64_t>;  // Begin and end.
-
-// Returns whether intervals cover 0 to `end` - 1.
-bool Covers(std::vector<Interval> intervals, uint64_t end) {
-  std::sort(intervals.begin(), intervals.end());
-  uint64_t covered = 0;
-  for (const auto& [first, last] : intervals) {
-    if (first > covered) return false;
-    covered = std::max(covered, last);
-  }
-  return covered >= end;
-}
-
-}  // namespace
 
 void Coverage::Add(const Gather& term, uint32_t leaf, uint64_t& budget) {
   if (is_all_ || !term.uses(leaf)) return;
@@ -33,26 +17,69 @@ void Coverage::Add(const Gather& term, uint32_t leaf, uint64_t& budget) {
   uint64_t visited = 0;
   term.VisitElements(budget, [&](const GatherRun& run) {
     ++visited;
-    if (run.leaf == leaf) Keep(run);
+    if (run.leaf == leaf) Keep(run, runs_);
   });
   budget -= std::min(budget, visited);
 }
 
-void Coverage::Keep(GatherRun run) {
+void Coverage::Keep(GatherRun run, std::vector<GatherRun>& runs) {
   if (run.stride == 0) run.count = 1;
-  if (!runs_.empty() && run.count == 1 && runs_.back().count == 1) {
-    GatherRun& last = runs_.back();
+  if (!runs.empty() && run.count == 1 && runs.back().count == 1) {
+    GatherRun& last = runs.back();
     const uint64_t end = last.from + last.length;
     if (run.from >= last.from && run.from <= end) {
       last.length = std::max(end, run.from + run.length) - last.from;
       return;
     }
   }
-  if (runs_.size() < kCoverageRunsMax) runs_.push_back(run);
+  if (runs.size() < kCoverageRunsMax) runs.push_back(run);
 }
 
 bool Coverage::IsComplete(uint64_t& budget) const {
   return is_all_ || CoversEachRow() || CoversAll(budget);
+}
+
+bool Coverage::Covers(const Gather& term, uint32_t leaf,
+                      uint64_t& budget) const {
+  if (is_all_ || !term.uses(leaf)) return true;
+  std::vector<GatherRun> needed_runs;
+  uint64_t visited = 0;
+  const bool are_all = term.VisitElements(budget, [&](const GatherRun& run) {
+    ++visited;
+    if (run.leaf == leaf) Keep(run, needed_runs);
+  });
+  budget -= std::min(budget, visited);
+  std::vector<Interval> needed;
+  std::vector<Interval> covered;
+  if (!are_all || needed_runs.size() == kCoverageRunsMax ||
+      !ListElements(needed_runs, needed, budget) ||
+      !ListElements(runs_, covered, budget)) {
+    return false;
+  }
+  std::sort(needed.begin(), needed.end());
+  std::sort(covered.begin(), covered.end());
+  // All elements before this one that are needed are covered.
+  uint64_t done = 0;
+  auto next = covered.begin();
+  for (const auto& [first, end] : needed) {
+    done = std::max(done, first);
+    while (done < end) {
+      if (next == covered.end() || next->first > done) return false;
+      done = std::max(done, next->second);
+      if (done < end) ++next;
+    }
+  }
+  return true;
+}
+
+bool Coverage::CoverUpTo(std::vector<Interval> intervals, uint64_t end) {
+  std::sort(intervals.begin(), intervals.end());
+  uint64_t covered = 0;
+  for (const auto& [first, last] : intervals) {
+    if (first > covered) return false;
+    covered = std::max(covered, last);
+  }
+  return covered >= end;
 }
 
 bool Coverage::CoversEachRow() const {
@@ -66,16 +93,22 @@ bool Coverage::CoversEachRow() const {
       intervals.emplace_back(run.from, run.from + run.length);
     }
   }
-  return Covers(std::move(intervals), row);
+  return CoverUpTo(std::move(intervals), row);
 }
 
 bool Coverage::CoversAll(uint64_t& budget) const {
   std::vector<Interval> intervals;
-  for (const GatherRun& run : runs_) {
+  return ListElements(runs_, intervals, budget) &&
+         CoverUpTo(std::move(intervals), element_count_);
+}
+
+bool Coverage::ListElements(const std::vector<GatherRun>& runs,
+                            std::vector<Interval>& out, uint64_t& budget) {
+  for (const GatherRun& run : runs) {
     if (run.count == 0 || run.length == 0) continue;
     if (run.stride <= run.length) {
       const uint64_t last = run.from + (run.count - 1) * run.stride;
-      intervals.emplace_back(run.from, last + run.length);
+      out.emplace_back(run.from, last + run.length);
       continue;
     }
     if (run.count > budget) {
@@ -85,10 +118,10 @@ bool Coverage::CoversAll(uint64_t& budget) const {
     budget -= run.count;
     for (uint64_t i = 0; i < run.count; ++i) {
       const uint64_t from = run.from + i * run.stride;
-      intervals.emplace_back(from, from + run.length);
+      out.emplace_back(from, from + run.length);
     }
   }
-  return Covers(std::move(intervals), element_count_);
+  return true;
 }
 
 }  // namespace msitd::compare

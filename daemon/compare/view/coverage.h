@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "daemon/compare/view/gather.h"
@@ -34,12 +35,24 @@ class Coverage {
   // this is not known because of a limit.
   bool IsComplete(uint64_t& budget) const;
 
+  // Returns the same for the elements of source `leaf` that `term` reads.
+  bool Covers(const Gather& term, uint32_t leaf, uint64_t& budget) const;
+
  private:
+  // Begin and end of consecutive elements.
+  using Interval = std::pair<uint64_t, uint64_t>;
+
+  // Returns whether intervals cover 0 to `end` - 1.
+  static bool CoverUpTo(std::vector<Interval> intervals, uint64_t end);
+  // Appends the elements of runs. Returns false if the budget does not suffice.
+  static bool ListElements(const std::vector<GatherRun>& runs,
+                           std::vector<Interval>& out, uint64_t& budget);
+
   // Returns whether the runs are the same in each row of the tensor and cover a
   // row.
   bool CoversEachRow() const;
   bool CoversAll(uint64_t& budget) const;
-  void Keep(GatherRun run);
+  static void Keep(GatherRun run, std::vector<GatherRun>& runs);
 
   const uint64_t element_count_;
   bool is_all_ = false;

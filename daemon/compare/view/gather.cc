@@ -2,6 +2,8 @@
 #include "daemon/compare/view/gather.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "protos/base/check.h"
@@ -10,29 +12,62 @@
 namespace msitd::compare {
 
 // The tensors that the positions of a level refer to: a source, or tensors that
-// are concatenated. A row has `lengths[i]` elements of each part.
+// are concatenated. A row has the elements of part i before `ends[i]`, after
+// those of the parts before it.
 struct Gather::Level {
   uint32_t leaf = 0;
   std::vector<Gather> parts;  // Empty for a source.
-  std::vector<uint64_t> lengths;
-  uint64_t row_length = 0;
-  uint64_t leaves = 0;  // One bit for each source that is read.
+  std::vector<uint64_t> ends;
+  // The sources that the parts read, ascending. Empty for a source.
+  std::vector<uint32_t> leaves;
   bool uses_leaf_twice = false;
 
   bool is_leaf() const { return parts.empty(); }
 
+  std::span<const uint32_t> Leaves() const {
+    return is_leaf() ? std::span(&leaf, 1) : std::span(leaves);
+  }
+
+  bool Uses(uint32_t number) const {
+    const std::span<const uint32_t> all = Leaves();
+    return std::binary_search(all.begin(), all.end(), number);
+  }
+
+  // Adds the sources of a part. Returns whether there are new ones only.
+  bool AddLeaves(std::span<const uint32_t> more) {
+    if (leaves.empty() || leaves.back() < more.front()) {
+      leaves.insert(leaves.end(), more.begin(), more.end());
+      return true;
+    }
+    if (std::includes(leaves.begin(), leaves.end(), more.begin(), more.end())) {
+      return false;
+    }
+    std::vector<uint32_t> all;
+    std::set_union(leaves.begin(), leaves.end(), more.begin(), more.end(),
+                   std::back_inserter(all));
+    const bool are_new = all.size() == leaves.size() + more.size();
+    leaves = std::move(all);
+    return are_new;
+  }
+
   void VisitRange(uint64_t from, uint64_t count, uint64_t to,
                   Visit visit) const {
     while (count > 0) {
-      const uint64_t row = from / row_length;
-      uint64_t within = from % row_length;
-      size_t part = 0;
-      while (within >= lengths[part]) within -= lengths[part++];
-      const uint64_t step = std::min(count, lengths[part] - within);
-      parts[part].VisitRunsAt(row * lengths[part] + within, step, to, visit);
-      from += step;
-      to += step;
-      count -= step;
+      const uint64_t row = from / ends.back();
+      uint64_t at = from % ends.back();
+      auto part = static_cast<size_t>(
+          std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
+      for (; count > 0 && part < parts.size(); ++part) {
+        const uint64_t first = part == 0 ? 0 : ends[part - 1];
+        const uint64_t length = ends[part] - first;
+        const uint64_t step = std::min(count, ends[part] - at);
+        if (step == 0) continue;
+        parts[part].VisitRunsAt(row * length + at - first, step, to, visit);
+        at += step;
+        from += step;
+        to += step;
+        count -= step;
+      }
     }
   }
 };
@@ -41,7 +76,6 @@ Gather Gather::OfLeaf(uint32_t leaf, std::vector<int64_t> shape) {
   Gather out;
   auto below = std::make_shared<Level>();
   below->leaf = leaf;
-  below->leaves = uint64_t{1} << leaf;
   out.below_ = std::move(below);
   uint64_t stride = 1;
   out.dims_.resize(shape.size());
@@ -66,18 +100,27 @@ Gather Gather::Concat(const std::vector<Gather>& parts, size_t dim) {
   for (const Gather& part : parts) {
     const uint64_t size = part.dims_[dim].size;
     shape[dim] += static_cast<int64_t>(size);
-    keeps_all = keeps_all && part.keeps_all_ &&
-                (below->leaves & part.below_->leaves) == 0;
-    below->uses_leaf_twice =
-        below->uses_leaf_twice || (below->leaves & part.below_->leaves) != 0;
-    below->leaves |= part.below_->leaves;
+    const bool are_new = below->AddLeaves(part.below_->Leaves());
+    keeps_all = keeps_all && part.keeps_all_ && are_new;
+    below->uses_leaf_twice = below->uses_leaf_twice || !are_new;
     below->parts.push_back(part);
-    below->lengths.push_back(size * inner);
-    below->row_length += size * inner;
+    const uint64_t before = below->ends.empty() ? 0 : below->ends.back();
+    below->ends.push_back(before + size * inner);
   }
   Gather out = OfLeaf(0, std::move(shape));
   out.below_ = std::move(below);
   out.keeps_all_ = keeps_all;
+  return out;
+}
+
+Gather Gather::OfLeavesFrom(uint32_t first) const {
+  if (first == 0) return *this;
+  Gather out = *this;
+  auto level = std::make_shared<Level>(*below_);
+  level->leaf += first;
+  for (uint32_t& leaf : level->leaves) leaf += first;
+  for (Gather& part : level->parts) part = part.OfLeavesFrom(first);
+  out.below_ = std::move(level);
   return out;
 }
 
@@ -113,9 +156,8 @@ void Gather::Reshape(const std::vector<int64_t>& shape) {
   *this = OfLeaf(0, shape);
   auto level = std::make_shared<Level>();
   level->parts = {below};
-  level->lengths = {below.element_count()};
-  level->row_length = below.element_count();
-  level->leaves = below.below_->leaves;
+  level->ends = {below.element_count()};
+  level->AddLeaves(below.below_->Leaves());
   below_ = std::move(level);
   keeps_all_ = below.keeps_all_;
 }
@@ -166,9 +208,7 @@ void Gather::Merge() {
   if (merged_.empty()) merged_.push_back({1, 1});
 }
 
-bool Gather::uses(uint32_t leaf) const {
-  return (below_->leaves >> leaf & 1) != 0;
-}
+bool Gather::uses(uint32_t leaf) const { return below_->Uses(leaf); }
 
 bool Gather::is_identity() const {
   return below_->is_leaf() && below_->leaf == 0 && keeps_all_ && offset_ == 0 &&

@@ -44,6 +44,10 @@ class Gather {
   // equal.
   static Gather Concat(const std::vector<Gather>& parts, size_t dim);
 
+  // Returns the same gather of other sources: source i becomes source
+  // `first + i`. Takes time proportional to the number of concatenated tensors.
+  Gather OfLeavesFrom(uint32_t first) const;
+
   // Dimensions of the output.
   std::vector<int64_t> shape() const;
   uint64_t element_count() const;

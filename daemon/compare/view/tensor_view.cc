@@ -174,13 +174,23 @@ LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
 }
 
 LogicalTensor SeenAsRequest(
-    std::string text, std::vector<LogicalTensor> leaves,
+    const LogicalTensor& first, const std::string& positions,
+    std::vector<LogicalTensor> leaves,
     absl::FunctionRef<absl::StatusOr<ViewPlan>(std::span<const ViewLeaf>)>
         make_plan) {
   LogicalTensor out = leaves.front();
   auto view = std::make_shared<TensorView>();
-  view->text = std::move(text);
+  view->text = positions;
   view->is_of_request = true;
+  if (first.view != nullptr) {
+    out.key.op = first.key.op;
+    out.mapped_pair = first.mapped_pair;
+    out.seen_in = first.seen_in;
+    view->rows_of = first.view->text;
+    view->text += " of " + first.view->text;
+    view->rule = first.view->rule;
+    view->lacks_leaf = first.view->lacks_leaf;
+  }
   view->leaves = std::move(leaves);
   PlanLeaves(
       [&](std::span<const ViewLeaf> shapes,

@@ -42,8 +42,11 @@ struct TensorView {
   // A tensor that the view reads was not recorded, or not all of its shards
   // were. If the run grows, this may change.
   bool lacks_leaf = false;
-  // The view follows from the rows of a request, and not from a rule.
+  // The view has the rows of a request.
   bool is_of_request = false;
+  // The text of the view whose rows they are. Empty for rows of the recorded
+  // tensor.
+  std::string rows_of;
   // Number of the rule of ViewRules that the view follows from.
   std::optional<size_t> rule;
 };
@@ -64,13 +67,15 @@ LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
                      std::span<const LogicalTensor* const> others,
                      PlanCache& plans);
 
-// Sees tensors as the rows of a request, as `make_plan` states for their shapes
-// and types. There
-// is at least one tensor, and none has a view. The key of the result is that of
-// the first one. If `make_plan` fails, the view has its message as a problem,
-// and the other fields are those of the first tensor.
+// Sees tensors of one name at several tokens as the rows of a request. `first`
+// is the first of them, and may have a view; the name, the pair of the mapping
+// and the rule of the result are those of `first`. `leaves` are the recorded
+// tensors that are read, at least one and none with a view, and `make_plan`
+// returns the plan for their shapes and types. If it fails, the view has its
+// message as a problem, and the other fields are those of the first leaf.
 LogicalTensor SeenAsRequest(
-    std::string text, std::vector<LogicalTensor> leaves,
+    const LogicalTensor& first, const std::string& positions,
+    std::vector<LogicalTensor> leaves,
     absl::FunctionRef<absl::StatusOr<ViewPlan>(std::span<const ViewLeaf>)>
         make_plan);
 

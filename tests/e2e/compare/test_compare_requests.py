@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
+import msitd
 import pytest
 import torch
 from msitd import query
@@ -163,3 +164,37 @@ def test_a_fault_is_named_with_its_request(daemon: Daemon) -> None:
     )
     assert "root.wpe" in done.stdout.splitlines()[0], done.stdout
     assert ", request " in done.stdout.splitlines()[0]
+
+
+def test_views_apply_before_rows_are_joined(daemon: Daemon) -> None:
+    endpoint = str(daemon.socket_dir)
+    torch.manual_seed(0)
+    fused = torch.randn(5, 12)
+    with msitd.Client("separate", endpoint=endpoint) as client:
+        rows = msitd.RequestRows(0, position=0, batch=(1, 5))
+        client.record_requests({"a": rows})
+        for name, part in zip("qkv", fused.split([6, 3, 3], -1), strict=True):
+            client.record(part[None], op=f"l.0.{name}_proj")
+    for run, error in (("fused", 0.0), ("wrong", 0.5)):
+        with msitd.Client(run, endpoint=endpoint) as client:
+            for first, end in ((0, 2), (2, 5)):
+                # The second row of a batch with one column of padding.
+                batch = torch.full((2, 4, 12), 7.0)
+                batch[1, 4 - (end - first) :] = fused[first:end]
+                batch[1, -1, 7] += error
+                span = (4 - (end - first), 4)
+                rows = msitd.RequestRows(1, span, first, (2, 4))
+                client.record_requests({"a": rows}, token=first)
+                client.record(batch, op="l.0.qkv_proj", token=first)
+    views = []
+    for number, name in enumerate("qkv"):
+        text = f"*.qkv_proj=split(-1,6:3:3,{number}) as *.{name}_proj"
+        views += ["--target-view", text]
+    flags = ("--by", "request", *views)
+    done = daemon.ctl("compare", "run", "separate", "fused", *flags)
+    assert "PASS" in done.stdout
+    done = daemon.ctl("compare", "run", "separate", "wrong", *flags, expect=FAILED)
+    assert (
+        "l.0.k_proj output/0, request a positions 0-4, rank 0, token 0" in done.stdout
+    )
+    assert "at [1,1]" in done.stdout or "at [4,1]" in done.stdout, done.stdout

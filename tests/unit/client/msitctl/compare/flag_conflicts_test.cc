@@ -43,7 +43,6 @@ CompareFlags AllFlags() {
   flags.matching.fuzzy = true;
   flags.matching.by = "request";
   flags.matching.token_offset = 1;
-  flags.matching.views.golden = flags.matching.views.target = {"a=flatten"};
   flags.selection.requests = {"a"};
   flags.rows = "all";
   flags.parts.engine = "ray";

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -111,6 +112,22 @@ TEST(RequestBookTest, PositionsDoNotOverflow) {
       "0:1099511627776,0:8388607@1099511627776/1099511627776,8388607";
   const RequestBook book = BookOf({{0, "a", huge}, {1, "a", "0:1"}});
   EXPECT_EQ(book.unknown_count(), 2u);
+}
+
+TEST(RequestJoinTest, PositionsThatAreProcessedAgainAreNotSettled) {
+  // A draft of positions 3 to 5, of which 4 and 5 are rejected.
+  const auto join = JoinOf(
+      RequestsOf({{0, "a", "0:3@0"}, {1, "a", "0:3@3"}, {2, "a", "0:2@4"}}),
+      RequestsOf({{0, "a", "0:4@0"}, {1, "a", "0:2@4"}, {2, "a", "0:1@2"}}));
+  const auto parts = [&](int64_t token) { return join->PartsOf(0, token); };
+  constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(parts(0).at(0).golden_settled, 3);
+  EXPECT_EQ(parts(1).at(0).golden_settled, 4);
+  EXPECT_EQ(parts(2).at(0).golden_settled, kAll);
+  // The target run processes position 2 again at the end.
+  EXPECT_EQ(parts(0).at(0).target_settled, kAll);
+  EXPECT_EQ(parts(2).at(0).target_settled, 2);
+  EXPECT_TRUE(parts(0).at(0).is_last_of_piece);
 }
 
 TEST(RequestJoinTest, UnselectedTokensDeterminePositions) {

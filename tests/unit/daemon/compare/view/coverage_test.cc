@@ -52,6 +52,34 @@ TEST(CoverageTest, PartsOfAFusedTensorCoverItTogether) {
   EXPECT_FALSE(CoverAll({"rows(7:,0:6)"}, shape));
 }
 
+// Returns whether views read all elements that another one reads.
+bool CoverView(const std::vector<std::string>& texts, const std::string& needed,
+               const Shape& shape, uint64_t budget = kCoverageBudget) {
+  Coverage coverage(ElementCount(shape));
+  for (const std::string& text : texts) {
+    coverage.Add(PlanOfView(text, {shape}).terms.front(), 0, budget);
+  }
+  return coverage.Covers(PlanOfView(needed, {shape}).terms.front(), 0, budget);
+}
+
+TEST(CoverageTest, PartsOfATensorAreCovered) {
+  const Shape shape = {100, 12};
+  const std::string rows = "slice(0,40:50)";
+  const std::string q = rows + ".split(-1,2:1:1,0)";
+  const std::string k = rows + ".split(-1,2:1:1,1)";
+  const std::string v = rows + ".split(-1,2:1:1,2)";
+  EXPECT_TRUE(CoverView({q, k, v}, rows, shape));
+  EXPECT_FALSE(CoverView({q, v}, rows, shape));
+  EXPECT_TRUE(CoverView({q, v}, rows + ".slice(1,0:6)", shape));
+  EXPECT_FALSE(CoverView({q, v}, rows + ".slice(1,0:7)", shape));
+  EXPECT_FALSE(CoverView({q, k, v}, "slice(0,40:51)", shape));
+  EXPECT_FALSE(CoverView({q, k, v}, "slice(0,39:50)", shape));
+  EXPECT_TRUE(CoverView({"flatten"}, rows, shape));
+  EXPECT_FALSE(CoverView({}, rows, shape));
+  // Elements that are not listed for lack of budget count as not covered.
+  EXPECT_FALSE(CoverView({q, k, v}, rows, shape, 5));
+}
+
 TEST(CoverageTest, PaddedBlocksOfScalesAreCovered) {
   const ViewPlan plan =
       PlanOfView("dequantize(s,128:128)", {{576, 7168}, {5, 56}});
@@ -93,6 +121,18 @@ TEST(CoverageTest, RandomViewsReadTheElementsOfAnArray) {
       texts += view.text + "; ";
     }
     std::erase_if(seen, [count](uint64_t value) { return value >= count; });
+    const RandomView needed = MakeRandomView(array, leaf, 3, random);
+    const auto needed_steps = ParseView(needed.text);
+    const std::vector<Shape> needed_shapes(
+        1 + LeafNamesOf(*needed_steps).size(), shape);
+    const bool covers = std::all_of(
+        needed.result.values.begin(), needed.result.values.end(),
+        [&](uint64_t value) { return value >= count || seen.contains(value); });
+    ASSERT_EQ(
+        coverage.Covers(PlanOfView(needed.text, needed_shapes).terms.front(), 0,
+                        budget),
+        covers)
+        << texts << needed.text;
     const bool is_complete = seen.size() == count;
     complete_count += is_complete ? 1 : 0;
     ASSERT_EQ(coverage.IsComplete(budget), is_complete) << texts;
