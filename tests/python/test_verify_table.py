@@ -1,5 +1,7 @@
 """The fixed tables of `msitctl verify`: what a run can cause to be called."""
 
+import json
+
 import pytest
 import torch
 from msitd._core.api import names
@@ -105,17 +107,22 @@ def test_reasons_tell_random_functions_and_collectives_apart() -> None:
     )
 
 
-def tree(kind: str, attributes: str = "{}") -> str:
-    return (
-        '{"version":1,"modules":[{"op":"root","class":"%s","parent":null,'
-        '"training":false,"parameters":{"weight":{}},"buffers":{},"attributes":%s}]}'
-        % (kind, attributes)
-    )
+def tree(kind: str, **attributes: str) -> str:
+    module = {
+        "op": "root",
+        "class": kind,
+        "parent": None,
+        "training": False,
+        "parameters": {"weight": {}},
+        "buffers": {},
+        "attributes": attributes,
+    }
+    return json.dumps({"version": 1, "modules": [module]})
 
 
 def test_a_module_is_known_by_its_class_and_attributes() -> None:
     kind = "torch.nn.modules.normalization.LayerNorm"
-    text = tree(kind, '{"eps":"1e-12","normalized_shape":"(4,)"}')
+    text = tree(kind, eps="1e-12", normalized_shape="(4,)")
     known = modules.Modules(modules.parse_tree(text), lambda op, name: torch.ones(4))
     from msitd.verify.arguments import Arguments
 

@@ -28,12 +28,37 @@ _DEVICE = re.compile(r"device\(type='[a-z]{1,16}'(, index=[0-9]{1,4})?\)\Z")
 _DEVICE_TEXT = re.compile(r"(cpu|cuda|npu|xpu|mps|hpu|mlu|musa)(:[0-9]{1,4})?\Z")
 
 _DTYPES = frozenset(
-    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 "
-    "float64 complex64 complex128 float8_e4m3fn float8_e5m2 float8_e4m3fnuz "
-    "float8_e5m2fnuz float8_e8m0fnu".split()
+    [
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    ]
 )
 _OTHER_NAMES = frozenset(
-    "strided contiguous_format preserve_format channels_last channels_last_3d".split()
+    [
+        "strided",
+        "contiguous_format",
+        "preserve_format",
+        "channels_last",
+        "channels_last_3d",
+    ]
 )
 _EMPTY = frozenset(("()", "[]", "{}"))
 

@@ -18,6 +18,8 @@ from msitd.verify.records import CallKey
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from msitd.query import Connection, Run, Tensor
     from msitd.verify.replay import Checked
     from msitd.verify.scores import Score
@@ -102,10 +104,10 @@ class GoldenWriter:
             job="msitd.verify",
         )
 
-    def __enter__(self) -> GoldenWriter:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._client.close(check=kind is None)
 
     def flush(self) -> None:

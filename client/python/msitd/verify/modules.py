@@ -300,7 +300,7 @@ _POSITIONS = {
     "layer_norm": {"weight": "2", "bias": "3"},
     "rms_norm": {"weight": "2"},
     "group_norm": {"weight": "2", "bias": "3"},
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), {"weight": "1", "bias": "2"}),
+    **{f"conv{n}d": {"weight": "1", "bias": "2"} for n in (1, 2, 3)},
 }
 
 

@@ -28,8 +28,27 @@ if TYPE_CHECKING:
 
 # Functions that round once.
 ARITHMETIC = frozenset(
-    "add div divide mul multiply reciprocal rsub sqrt square sub subtract true_divide "
-    "leaky_relu prelu softshrink deg2rad rad2deg threshold_backward ldexp".split()
+    [
+        "add",
+        "div",
+        "divide",
+        "mul",
+        "multiply",
+        "reciprocal",
+        "rsub",
+        "sqrt",
+        "square",
+        "sub",
+        "subtract",
+        "true_divide",
+        "leaky_relu",
+        "prelu",
+        "softshrink",
+        "deg2rad",
+        "rad2deg",
+        "threshold_backward",
+        "ldexp",
+    ]
 )
 
 # Functions whose sums run over the last dimension of an argument, by its position.
@@ -39,14 +58,34 @@ _PRODUCTS = {
 }
 # Functions whose gradients of parameters some kernels add one by one, in their type.
 ADDED_ONE_BY_ONE = frozenset(
-    "batch_norm embedding group_norm layer_norm native_layer_norm_backward "
-    "embedding_dense_backward rms_norm".split()
+    [
+        "batch_norm",
+        "embedding",
+        "group_norm",
+        "layer_norm",
+        "native_layer_norm_backward",
+        "embedding_dense_backward",
+        "rms_norm",
+    ]
 )
 SOFTMAX = ("softmax", "_softmax", "log_softmax", "_log_softmax")
 # Functions whose terms may be nearly equal.
 REDUCTIONS = frozenset(
-    "sum mean nansum nanmean norm vector_norm cumsum std var std_mean var_mean "
-    "frobenius_norm logsumexp".split()
+    [
+        "sum",
+        "mean",
+        "nansum",
+        "nanmean",
+        "norm",
+        "vector_norm",
+        "cumsum",
+        "std",
+        "var",
+        "std_mean",
+        "var_mean",
+        "frobenius_norm",
+        "logsumexp",
+    ]
 )
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "_convolution")
 
@@ -94,7 +133,6 @@ def call(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
 
     If the result is None, the arguments are the result, as in records.
     """
-    import torch
 
     copied = trees.replaced(given, lambda _, each: each.clone())
     result = spec.function(*copied.args, **copied.kwargs)

@@ -246,7 +246,6 @@ class _Replay:
         grads: Tensors | None = None,
     ) -> dict[str, Checked | Unchecked]:
         """Checks what `run` computes from arguments and gradients in float64."""
-        import torch
 
         wide_grads = {k: v.to(trees.wide_of(v.dtype)) for k, v in (grads or {}).items()}
         exact = run(self._wide, wide_grads)

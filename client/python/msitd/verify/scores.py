@@ -81,7 +81,7 @@ def score_equal(recorded: torch.Tensor, exact: torch.Tensor) -> Score:
     """
     import torch
 
-    same = (recorded == exact) | ((recorded != recorded) & (exact != exact))
+    same = (recorded == exact) | (_is_nan(recorded) & _is_nan(exact))
     count = int((~same).sum())
     if count == 0:
         return Score(0.0, 0.0, (), EQUAL)
@@ -124,7 +124,7 @@ def score_rounded(
     given = recorded.to(torch.float64)
     exact = _with_infinities(exact, given, dtype)
     is_finite = torch.isfinite(exact) & torch.isfinite(given)
-    agrees = is_finite | (given == exact) | ((given != given) & (exact != exact))
+    agrees = is_finite | (given == exact) | (_is_nan(given) & _is_nan(exact))
     if not bool(agrees.all()):
         place = _place_of(
             int(torch.argmin(agrees.flatten().to(torch.uint8))), given.shape
@@ -181,9 +181,14 @@ def _with_infinities(
         return exact
     infinite = torch.copysign(torch.full_like(exact, math.inf), exact)
     # Types without infinities saturate, or have NaN instead.
-    took = (given == infinite) | ((must & (given != given)) & (dtype.itemsize == 1))
+    took = (given == infinite) | ((must & torch.isnan(given)) & (dtype.itemsize == 1))
     chosen = torch.where(over & (took | must), infinite, exact)
     return torch.where((dtype.itemsize == 1) & over & took, given, chosen)
+
+
+def _is_nan(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns which elements are NaN, for any dtype."""
+    return tensor != tensor  # noqa: PLR0124 - isnan does not have all dtypes
 
 
 def _place_of(flat: int, shape: Any) -> tuple[int, ...]:

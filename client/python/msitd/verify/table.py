@@ -212,9 +212,9 @@ _OWNERS = {
 }
 # Functions that are named like those of torch but are in another place of it.
 _LINALG = frozenset(
-    "cross matmul matrix_norm multi_dot norm vecdot vector_norm".split()
+    ["cross", "matmul", "matrix_norm", "multi_dot", "norm", "vecdot", "vector_norm"]
 )
-_ONLY_IN_LINALG = _LINALG - frozenset("cross matmul norm".split())
+_ONLY_IN_LINALG = _LINALG - frozenset(["cross", "matmul", "norm"])
 
 # Operators of tensors. `i` and `r` before the name stand for the form in place and
 # for the one with exchanged operands.
@@ -244,7 +244,7 @@ _OPERATORS = {
 }
 _DUNDER = re.compile(r"__([a-z]+)__\Z")
 _NODE = re.compile(
-    r"(?:.*/)?[^/]*-aten\.([A-Za-z0-9_]{1,64})\.[A-Za-z0-9_]{1,64}\Z", re.S
+    r"(?:.*/)?[^/]*-aten\.([A-Za-z0-9_]{1,64})\.[A-Za-z0-9_]{1,64}\Z", re.DOTALL
 )
 
 
