@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::string_view kRoot = "root";
 constexpr std::string_view kSameModule = "the same module";
+constexpr std::string_view kPacked =
+    "the engine has only a packed copy of the weight";
 constexpr std::string_view kUnknownSizes =
     "the sizes of its parts are not known";
 constexpr std::string_view kUnfitSizes = "its size is not that of its parts";
@@ -85,12 +87,17 @@ class PlaceFinder {
               const EngineSizes& sizes, int ranks)
       : facts_(facts), run_(run), sizes_(sizes), ranks_(ranks) {
     for (const OpFacts& op : facts.ops) {
+      for (const TensorFacts& tensor : op.tensors) {
+        has_packed_ = has_packed_ || (tensor.io == Io::kWeight &&
+                                      ElementCount(tensor.shape) == 0);
+      }
       last_layer_ =
           std::max(last_layer_, LayerOf(CommonOpOf(op).path).value_or(-1));
     }
   }
 
   EnginePlaces Find() {
+    out_.table = run_.table;
     for (size_t i = 0; i < facts_.ops.size(); ++i) {
       op_ = CommonOpOf(facts_.ops[i]);
       out_.modules.emplace(op_.path, true);
@@ -310,7 +317,7 @@ class PlaceFinder {
   }
 
   void LeavePacked(const TensorFacts& tensor, EnginePlaces::Entry& entry) {
-    entry.gone = "the engine has only a packed copy of the weight";
+    entry.gone = kPacked;
     if (op_.rule == nullptr) return;
     for (const EnginePart& part : op_.rule->parts) {
       out_.gone.emplace(CommonTensor(Child(Parent(op_.path), part.name),
@@ -323,6 +330,15 @@ class PlaceFinder {
   void AddExperts(const EngineExperts& experts, const TensorFacts& tensor,
                   EnginePlaces::Entry& entry) {
     const EngineView all = ViewOf(tensor, Io::kWeight);
+    // The kernels of experts keep the shape when they pack.
+    if (has_packed_) {
+      entry.gone = kPacked;
+      out_.gone.emplace(
+          CommonTensor(op_.path, tensor.io,
+                       experts.is_gate_up ? "gate_up_proj" : "down_proj"),
+          entry.gone);
+      return;
+    }
     const char* const whole = experts.is_gate_up ? "gate_up_proj" : "down_proj";
     entry.places.push_back(
         PlaceOf({op_.path, tensor.io, whole}, all, "all experts"));
@@ -439,6 +455,8 @@ class PlaceFinder {
   const EngineSizes& sizes_;
   const int ranks_;
   int64_t last_layer_ = -1;
+  // Whether the engine has replaced weights by copies for its kernels.
+  bool has_packed_ = false;
   CommonOp op_;
   EnginePlaces out_;
 };

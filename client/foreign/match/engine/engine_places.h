@@ -36,6 +36,8 @@ struct EnginePlace {
 
 // What all tensors of a run are.
 struct EnginePlaces {
+  // May be null.
+  const EngineTable* table = nullptr;
   struct Entry {
     Slot slot;
     std::vector<EnginePlace> places;

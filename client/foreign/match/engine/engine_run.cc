@@ -200,13 +200,16 @@ EngineSizes SizesOf(const EngineRun& run, const EngineRun& other) {
 int RanksOfLayer(const RunFacts& facts, const EngineRun& run,
                  const EngineSizes& sizes) {
   const auto full = sizes.find("o_in");
-  if (full == sizes.end()) return 1;
+  if (full == sizes.end() || run.table == nullptr) return 1;
   const auto ranks_for = [&](int64_t held) {
     if (held <= 0 || full->second % held != 0) return 1;
     return static_cast<int>(std::min<int64_t>(full->second / held, kRanksMax));
   };
+  const auto is_output = [&run](std::string_view op) {
+    return ToCommonPath(*run.table, op).ends_with(kOutputProjection);
+  };
   for (const auto& [op, module] : run.modules) {
-    if (!op.ends_with(kOutputProjection)) continue;
+    if (!is_output(op)) continue;
     const auto weight = module.parameters.find("weight");
     const bool is_matrix =
         weight != module.parameters.end() && weight->second.size() == 2;
@@ -214,7 +217,7 @@ int RanksOfLayer(const RunFacts& facts, const EngineRun& run,
   }
   // The engine may have packed the weights.
   for (const OpFacts& op : facts.ops) {
-    if (!op.op.ends_with(kOutputProjection)) continue;
+    if (!is_output(op.op)) continue;
     const auto input = FindTensor(op, Io::kInput, "0");
     if (!input.has_value() || op.tensors[*input].shape.empty()) continue;
     return ranks_for(op.tensors[*input].shape.back());

@@ -29,7 +29,6 @@ Cuts CutsOf(EngineShards shards) {
   switch (shards) {
     case EngineShards::kColumns:
     case EngineShards::kParts:
-    case EngineShards::kPartsUnlessPlaced:
       return {.input = {}, .output = -1, .weight = 0};
     case EngineShards::kRows:
       return {.input = -1, .output = {}, .weight = -1};
@@ -45,21 +44,16 @@ Cuts CutsOf(EngineShards shards) {
   return {};
 }
 
-bool HasSections(EngineShards shards) {
-  return shards == EngineShards::kParts ||
-         shards == EngineShards::kPartsUnlessPlaced;
-}
-
 // Collects layouts for modules of the same name.
 class LayoutBuilder {
  public:
-  LayoutBuilder(int group_size, std::vector<ShardLayout>& out)
-      : group_size_(group_size), out_(out) {}
+  LayoutBuilder(int group_size, bool unless_placed,
+                std::vector<ShardLayout>& out)
+      : group_size_(group_size), unless_placed_(unless_placed), out_(out) {}
 
   void Add(const std::string& pattern, const EngineModuleRule& rule,
            std::vector<int> sections) {
     const Cuts cuts = CutsOf(rule.shards);
-    const bool unless_placed = rule.shards == EngineShards::kPartsUnlessPlaced;
     if (cuts.input.has_value()) Concat(pattern, Io::kInput, *cuts.input, {});
     if (cuts.output.has_value()) {
       Concat(pattern, Io::kOutput, *cuts.output, sections);
@@ -69,15 +63,13 @@ class LayoutBuilder {
                       .io = Io::kOutput,
                       .index = {},
                       .kind = ShardLayout::Kind::kSum,
-                      .group_size = group_size_});
+                      .group_size = group_size_,
+                      .unless_placed = unless_placed_});
     }
     if (cuts.weight.has_value()) {
       // A bias of a row-parallel module is a copy.
       if (*cuts.weight == -1) Copies(pattern, Io::kWeight, "bias");
       Concat(pattern, Io::kWeight, *cuts.weight, sections);
-    }
-    for (ShardLayout& layout : out_) {
-      if (layout.op_pattern == pattern) layout.unless_placed = unless_placed;
     }
   }
 
@@ -86,7 +78,8 @@ class LayoutBuilder {
     out_.push_back({.op_pattern = pattern,
                     .io = io,
                     .index = std::move(index),
-                    .group_size = group_size_});
+                    .group_size = group_size_,
+                    .unless_placed = unless_placed_});
   }
 
  private:
@@ -98,10 +91,12 @@ class LayoutBuilder {
                     .kind = ShardLayout::Kind::kConcat,
                     .dim = dim,
                     .sections = std::move(sections),
-                    .group_size = group_size_});
+                    .group_size = group_size_,
+                    .unless_placed = unless_placed_});
   }
 
   const int group_size_;
+  const bool unless_placed_;
   std::vector<ShardLayout>& out_;
 };
 
@@ -160,7 +155,8 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
                                    int world_size) {
   std::vector<ShardLayout> out;
   if (run.table == nullptr || ranks < 2 || world_size % ranks != 0) return out;
-  LayoutBuilder builder(ranks == world_size ? 0 : ranks, out);
+  LayoutBuilder builder(ranks == world_size ? 0 : ranks, run.table->is_placed,
+                        out);
   // Modules of one name nearly always have one rule. The names of layers are
   // too many to be listed.
   std::map<std::string, const EngineModuleRule*> by_name;
@@ -187,10 +183,9 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
                    [](const auto& a, const auto& b) {
                      return a.first.size() > b.first.size();
                    });
-  bool has_placements = false;
   for (const auto& [pattern, rule] : sorted) {
     std::vector<int> sections;
-    if (HasSections(rule->shards)) {
+    if (rule->shards == EngineShards::kParts && rule->groups.empty()) {
       std::vector<int64_t> held = HeldSizes(*rule, sizes, ranks);
       if (held.empty()) continue;
       int64_t divisor = 0;
@@ -199,11 +194,10 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
         sections.push_back(static_cast<int>(size / divisor));
       }
     }
-    if (rule->shards == EngineShards::kPartsUnlessPlaced) has_placements = true;
     builder.Add(pattern, *rule, std::move(sections));
   }
   // Where hooks record placements, those of all other tensors are known.
-  if (!has_placements && !out.empty()) {
+  if (!run.table->is_placed && !out.empty()) {
     builder.Copies("*", Io::kUnspecified, std::nullopt);
     out.back().unless_placed = true;
   }

@@ -24,7 +24,6 @@ const std::map<std::string_view, EngineShards>& ShardWords() {
       {"rows", EngineShards::kRows},
       {"rows and sum", EngineShards::kRowsAndSum},
       {"parts", EngineShards::kParts},
-      {"parts unless placed", EngineShards::kPartsUnlessPlaced},
       {"vocabulary", EngineShards::kVocabulary},
       {"sum", EngineShards::kSum}};
   return *words;
@@ -176,6 +175,8 @@ absl::Status ReadTableKey(std::string_view key, const YamlValue& value,
     out.checked = value.text;
   } else if (key == "sequence_first") {
     out.is_sequence_first = value.text == "true";
+  } else if (key == "placed") {
+    out.is_placed = value.text == "true";
   } else if (key == "names") {
     for (const YamlValue& pair : value.items) {
       if (pair.items.size() != 2) return BadTable(pair, "names are pairs");
@@ -184,6 +185,10 @@ absl::Status ReadTableKey(std::string_view key, const YamlValue& value,
   } else if (key == "arguments") {
     for (const YamlValue& item : value.items) {
       out.arguments.push_back(item.text);
+    }
+  } else if (key == "lacks") {
+    for (size_t i = 0; i < value.keys.size(); ++i) {
+      out.lacks.emplace_back(value.keys[i], value.items[i].text);
     }
   } else if (key == "rules") {
     for (const YamlValue& rule : value.items) {

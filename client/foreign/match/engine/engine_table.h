@@ -58,7 +58,6 @@ enum class EngineShards : uint8_t {
   kRows,
   kRowsAndSum,
   kParts,
-  kPartsUnlessPlaced,
   kVocabulary,
   kSum
 };
@@ -85,8 +84,12 @@ struct EngineTable {
   std::string package;
   std::string checked;
   bool is_sequence_first = false;
+  // Whether hooks record the placement of most tensors on ranks.
+  bool is_placed = false;
   std::vector<std::pair<std::string, std::string>> names;
   std::vector<std::string> arguments;
+  // Modules of transformers that the engine does not have, and why.
+  std::vector<std::pair<std::string, std::string>> lacks;
   std::vector<EngineModuleRule> rules;
 };
 
