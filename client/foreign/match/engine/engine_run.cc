@@ -19,6 +19,10 @@ constexpr std::string_view kOutputProjection = ".o_proj";
 
 constexpr int64_t kRanksMax = 1 << 16;
 
+// Larger numbers in a configuration are not sizes of a model. Their products do
+// not overflow.
+constexpr int64_t kSizeMax = int64_t{1} << 30;
+
 std::string TextOfKey(const Json& entry, const char* key) {
   const auto found = entry.find(key);
   return found != entry.end() && found->is_string() ? found->get<std::string>()
@@ -122,7 +126,8 @@ std::optional<int64_t> Lookup(const EngineRun& run, const EngineRun& other,
   for (const EngineRun* const side : {&run, &other}) {
     for (const std::string_view name : names) {
       const auto found = side->config.find(name);
-      if (found != side->config.end() && found->second > 0) {
+      if (found != side->config.end() && found->second > 0 &&
+          found->second <= kSizeMax) {
         return found->second;
       }
     }

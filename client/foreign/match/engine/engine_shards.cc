@@ -7,15 +7,15 @@
 #include <charconv>
 #include <map>
 #include <numeric>
-#include <set>
 #include <utility>
-
-#include "client/foreign/match/limits.h"
 
 namespace msitd::match {
 namespace {
 
 constexpr std::string_view kRootDot = "root.";
+
+// The maximum of a number in Layout.sections.
+constexpr int64_t kSectionMax = 65536;
 
 // The dimensions along which the tensors of a module are cut, if they are.
 struct Cuts {
@@ -191,7 +191,12 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
       int64_t divisor = 0;
       for (const int64_t size : held) divisor = std::gcd(divisor, size);
       for (const int64_t size : held) {
-        sections.push_back(static_cast<int>(size / divisor));
+        sections.push_back(
+            static_cast<int>(std::min(size / divisor, kSectionMax + 1)));
+      }
+      // Such shards cannot be described, so their rows show other shapes.
+      if (*std::max_element(sections.begin(), sections.end()) > kSectionMax) {
+        continue;
       }
     }
     builder.Add(pattern, *rule, std::move(sections));

@@ -8,6 +8,12 @@
 #include <utility>
 
 namespace msitd::match {
+namespace {
+
+// A view has a limited length.
+constexpr size_t kSplitPartsMax = 64;
+
+}  // namespace
 
 size_t EngineView::DimOf(int dim) const {
   const auto count = static_cast<int64_t>(shape_.size());
@@ -23,7 +29,10 @@ void EngineView::Append(const std::string& step) {
 bool EngineView::Split(int dim, std::vector<int64_t> sizes, size_t part,
                        int64_t groups) {
   const size_t at = DimOf(dim);
-  if (at == shape_.size() || part >= sizes.size() || groups < 1) return false;
+  if (at == shape_.size() || part >= sizes.size() || groups < 1 ||
+      sizes.size() > kSplitPartsMax) {
+    return false;
+  }
   int64_t total = 0;
   int64_t divisor = 0;
   for (const int64_t size : sizes) {

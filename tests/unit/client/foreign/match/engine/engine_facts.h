@@ -14,8 +14,8 @@
 
 namespace msitd::match {
 
-// Creates the facts of a run of a model in an engine, in the form in which hooks
-// record them.
+// Creates the facts of a run of a model in an engine, in the form in which
+// hooks record them.
 class ModelFacts {
  public:
   using Shape = std::vector<int64_t>;
@@ -45,14 +45,16 @@ class ModelFacts {
     return Add(Io::kWeight, index, std::move(shape));
   }
   ModelFacts& Add(Io io, std::string_view index, Shape shape) {
-    (void)builder_.Add(modules_.back().first, 0, io, index, std::move(shape), 4);
+    (void)builder_.Add(modules_.back().first, 0, io, index, std::move(shape),
+                       4);
     return *this;
   }
   // The tensors of a module that takes and returns one tensor.
   ModelFacts& Call(std::string_view op, std::string_view module_class, Shape in,
                    Shape out) {
-    return Module(op, module_class).In("0", std::move(in)).Out("0",
-                                                               std::move(out));
+    return Module(op, module_class)
+        .In("0", std::move(in))
+        .Out("0", std::move(out));
   }
 
   RunFacts Build() {
@@ -112,8 +114,5 @@ class ModelFacts {
   std::map<std::string, std::map<std::string, Shape>> parameters_;
   FactsBuilder builder_;
 };
-
-// Returns the pairs as `TARGET|VIEW = GOLDEN|VIEW`, each side as OP IO/INDEX.
-std::vector<std::string> ViewedPairsOf(const Mapping& mapping);
 
 }  // namespace msitd::match
