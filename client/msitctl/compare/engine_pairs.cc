@@ -83,9 +83,7 @@ void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
   if (!has_ranks) AddLayouts(mapping, *comparison.mutable_matching());
   const bool may_join_requests = !comparison.matching().by_request() &&
                                  comparison.matching().token_offset() == 0 &&
-                                 !flags.follow &&
-                                 comparison.matching().golden_views().empty() &&
-                                 comparison.matching().target_views().empty();
+                                 !flags.follow;
   if (mapping.rows == match::RowRelation::kDifferent && may_join_requests &&
       fill::HasRequests(invocation, comparison.golden_run()) &&
       fill::HasRequests(invocation, comparison.target_run())) {
