@@ -22,6 +22,7 @@
 namespace msitd::match {
 namespace {
 
+constexpr std::string_view kSameName = "the same name";
 constexpr LeftReason kNoModule{"the other run has no such module"};
 constexpr LeftReason kNoSuchTensor{"its module in the other run lacks it"};
 constexpr LeftReason kOtherShape{"it has another size in the other run"};
@@ -113,6 +114,7 @@ class EngineMatcher {
         builder_(golden, target) {}
 
   absl::StatusOr<Mapping> Match(bool is_one_engine) {
+    if (is_one_engine) PairSameNames();
     PairAll(IndexOf(golden_, true), IndexOf(target_, true));
     // An unfused tensor can be the whole of a fused one.
     PairAll(WithFused(IndexOf(golden_, false), golden_),
@@ -129,6 +131,32 @@ class EngineMatcher {
   }
 
  private:
+  // Pairs tensors of equal names, to which no rule applies then.
+  void PairSameNames() {
+    std::map<std::string_view, size_t> goldens;
+    for (size_t i = 0; i < builder_.golden().ops.size(); ++i) {
+      goldens.emplace(builder_.golden().ops[i].op, i);
+    }
+    std::map<std::pair<size_t, size_t>, size_t> golden_entries;
+    for (size_t i = 0; i < golden_.entries.size(); ++i) {
+      const Slot slot = golden_.entries[i].slot;
+      golden_entries[{slot.op, slot.tensor}] = i;
+    }
+    for (size_t i = 0; i < target_.entries.size(); ++i) {
+      const Slot slot = target_.entries[i].slot;
+      const OpFacts& op = builder_.target().ops[slot.op];
+      const TensorFacts& tensor = op.tensors[slot.tensor];
+      const auto golden = goldens.find(op.op);
+      if (golden == goldens.end()) continue;
+      const auto found = FindTensor(builder_.golden().ops[golden->second],
+                                    tensor.io, tensor.index);
+      if (!found.has_value()) continue;
+      builder_.Pair({golden->second, *found}, slot, kSameName);
+      whole_golden_.insert(golden_entries.at({golden->second, *found}));
+      whole_target_.insert(i);
+    }
+  }
+
   // Adds the fused tensors that are not paired yet, so that a model whose own
   // projections are fused is paired with them.
   Index WithFused(Index index, const EnginePlaces& places) const {

@@ -31,6 +31,9 @@ ModelFacts Transformers(const std::string& version = "5.24.0") {
       .Config("head_dim", 8)
       .Config("hidden_size", kWidth)
       .Config("vocab_size", 100);
+  out.Module("root.model", "LlamaModel")
+      .In("input_ids", {1, 5})
+      .Out("last_hidden_state", {1, 5, kWidth});
   out.Module("root", "LlamaForCausalLM")
       .In("0", {1, 5})
       .Out("logits", {1, 5, 100});
@@ -292,7 +295,8 @@ TEST(EngineMatchTest, MegatronInterleavesGroupsAndHasTheSequenceFirst) {
   golden.Module("root.model.embed_tokens", "torch.nn.Embedding")
       .Weight("weight", {100, kWidth});
   ModelFacts target("megatron.core", "0.16.1");
-  target.Module("root", "GPTModel");
+  target.Module("root", "GPTModel").In("0", {1, 5});
+  target.Module("root.decoder", "TransformerBlock").Out("0", {5, 1, kWidth});
   const std::string at = "root.decoder.layers.0.self_attention";
   target.Module(at, "SelfAttention")
       .In("0", {5, 1, kWidth})
