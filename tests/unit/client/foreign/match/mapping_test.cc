@@ -252,7 +252,7 @@ TEST(MatchTest, OnlyFilesOfMatchersAreWanted) {
   EXPECT_TRUE(IsWanted("mindie_torch_op_mapping.json"));
   EXPECT_TRUE(IsWanted("model/Llama.json"));
   EXPECT_TRUE(IsWanted("model_tree.json"));
-  EXPECT_FALSE(IsWanted("module_tree.json"));
+  EXPECT_TRUE(IsWanted("module_tree.json"));
 }
 
 }  // namespace
