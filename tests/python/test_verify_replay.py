@@ -7,7 +7,7 @@ import pytest
 import torch
 from msitd.verify import replay, table
 from msitd.verify.arguments import Arguments
-from msitd.verify.scores import LIMIT, roundoff
+from msitd.verify.scores import LIMIT, Checked, roundoff
 from msitd.verify.unchecked import Unchecked
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -141,17 +141,17 @@ def test_correct_results_pass_and_faults_fail(call: Any, dtype: torch.dtype) -> 
     spec, arguments, outputs = run(op, cast(args, dtype), kwargs)
     checked = replay.check_call(spec, arguments, outputs)
     for index, each in checked.items():
-        assert isinstance(each, replay.Checked)
+        assert isinstance(each, Checked)
         assert not each.score.is_wrong, (index, each.score)
     first = checked["0"]
-    assert isinstance(first, replay.Checked)
+    assert isinstance(first, Checked)
     faulty = worse(outputs["0"], first)
     found = replay.check_call(spec, arguments, {"0": faulty})["0"]
-    assert isinstance(found, replay.Checked)
+    assert isinstance(found, Checked)
     assert found.score.is_wrong, found.score
 
 
-def worse(result: torch.Tensor, checked: replay.Checked) -> torch.Tensor:
+def worse(result: torch.Tensor, checked: Checked) -> torch.Tensor:
     """Returns a result whose largest element is off by a few units more than LIMIT."""
     at = int(result.abs().flatten().argmax())
     bound = float(checked.score.predicate.rpartition("<")[2]) / LIMIT
@@ -167,7 +167,7 @@ def test_exact_functions_are_compared_bit_by_bit(call: Any) -> None:
     op, args, kwargs = call
     spec, arguments, outputs = run(op, args, kwargs)
     for each in replay.check_call(spec, arguments, outputs).values():
-        assert isinstance(each, replay.Checked)
+        assert isinstance(each, Checked)
         assert each.score.units == 0
     wrong = outputs["0"].clone(memory_format=torch.contiguous_format)
     flat = wrong.view(-1)
@@ -181,7 +181,7 @@ def test_exact_functions_are_compared_bit_by_bit(call: Any) -> None:
     else:
         flat[0] = (flat[0] + 1) % 4
     found = replay.check_call(spec, arguments, {**outputs, "0": wrong})["0"]
-    assert isinstance(found, replay.Checked)
+    assert isinstance(found, Checked)
     assert found.score.is_wrong
 
 
@@ -191,7 +191,7 @@ def test_equal_elements_may_be_chosen_in_any_order() -> None:
     other = {"0": torch.tensor([3 - int(outputs["0"])])}
     for positions, wrong in ((other, False), ({"0": torch.tensor([3])}, True)):
         found = replay.check_call(spec, arguments, positions)["0"]
-        assert isinstance(found, replay.Checked)
+        assert isinstance(found, Checked)
         assert found.score.is_wrong == wrong
 
 
@@ -202,7 +202,7 @@ def test_an_order_has_each_position_once() -> None:
         found = replay.check_call(spec, arguments, {"0": torch.tensor([positions])})[
             "0"
         ]
-        assert isinstance(found, replay.Checked)
+        assert isinstance(found, Checked)
         assert found.score.is_wrong == wrong
 
 
@@ -212,7 +212,7 @@ def test_a_single_wrong_element_among_many_is_found() -> None:
     # About 30 units of this element, and nearly none of the whole.
     wrong[17, 300] *= 1 + 2e-5
     found = replay.check_call(spec, arguments, {"0": wrong})["0"]
-    assert isinstance(found, replay.Checked)
+    assert isinstance(found, Checked)
     assert found.score.place == (17, 300)
     assert found.score.norm < LIMIT <= found.score.worst
 
@@ -222,7 +222,7 @@ def test_an_error_of_two_units_everywhere_is_found() -> None:
     for units, wrong in ((0.5, False), (8.0, True)):
         moved = (outputs["0"].double() * (1 + units * 2.0**-24)).float()
         found = replay.check_call(spec, arguments, {"0": moved})["0"]
-        assert isinstance(found, replay.Checked)
+        assert isinstance(found, Checked)
         assert found.score.is_wrong == wrong, (units, found.score)
 
 
@@ -231,12 +231,12 @@ def test_overflow_to_infinity_is_correct_rounding() -> None:
     spec, arguments, outputs = run("Torch.square", (given,), {})
     assert outputs["0"].isinf().tolist() == [True, False]
     checked = replay.check_call(spec, arguments, outputs)["0"]
-    assert isinstance(checked, replay.Checked)
+    assert isinstance(checked, Checked)
     assert not checked.score.is_wrong
     assert checked.golden.isinf().tolist() == [True, False]
     wrong = {"0": torch.tensor([float("inf"), float("inf")], dtype=torch.float16)}
     found = replay.check_call(spec, arguments, wrong)["0"]
-    assert isinstance(found, replay.Checked)
+    assert isinstance(found, Checked)
     assert found.score.problem
 
 
@@ -245,7 +245,7 @@ def test_nan_must_be_at_the_same_places() -> None:
     spec, arguments, outputs = run("Torch.sqrt", (given,), {})
     for results, wrong in ((outputs, False), ({"0": torch.tensor([0.0, 2.0])}, True)):
         found = replay.check_call(spec, arguments, results)["0"]
-        assert isinstance(found, replay.Checked)
+        assert isinstance(found, Checked)
         assert found.score.is_wrong == wrong
 
 
@@ -254,7 +254,7 @@ def test_dropout_is_checked_with_the_elements_that_it_kept() -> None:
     spec, arguments, outputs = run("Functional.dropout", (x(40, 40), 0.5, True), {})
     for scale, wrong in ((1.0, False), (1.01, True)):
         found = replay.check_call(spec, arguments, {"0": outputs["0"] * scale})["0"]
-        assert isinstance(found, replay.Checked)
+        assert isinstance(found, Checked)
         assert found.score.is_wrong == wrong
 
 
@@ -327,13 +327,13 @@ def test_gradients_are_checked(call: Any, dtype: torch.dtype) -> None:
     outputs = {"0": result.detach()}
     checked = replay.check_gradients(spec, arguments, outputs, {"0": grad}, grads)
     for index, each in checked.items():
-        assert isinstance(each, replay.Checked)
+        assert isinstance(each, Checked)
         assert not each.score.is_wrong, (index, each.score)
     off = 1.001 if dtype == torch.float32 else 1.2
     moved = {index: each * off for index, each in grads.items()}
     checked = replay.check_gradients(spec, arguments, outputs, {"0": grad}, moved)
     for index, each in checked.items():
-        assert isinstance(each, replay.Checked)
+        assert isinstance(each, Checked)
         assert each.score.is_wrong, (index, each.score)
 
 

@@ -680,6 +680,11 @@ MODULES: dict[str, Module] = {
         (*CTL_VERB, "client/msitctl/compare", "client/foreign/write"),
         (*COMMON, *RPC, "cli11"),
     ),
+    "client/msitctl/verify": Module(
+        # Prints the comparison with the golden run.
+        (*CTL_VERB, "client/msitctl/compare"),
+        (*COMMON, *RPC, "cli11", "json"),
+    ),
     # One program, which is msitctl, msit or msprobe by its name.
     "client": Module(
         (

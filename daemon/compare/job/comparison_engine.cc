@@ -493,9 +493,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
                           (row_.verdict() == v1::SKIPPED &&
                            pair.golden != nullptr && pair.target != nullptr));
     MSITD_RETURN_IF_ERROR(AddToHints(pair, plan));
-    if (row_.verdict() == v1::FAIL && plan.stated == nullptr) {
-      required_tolerances_.AddFailure(row_count_);
-    }
+    AddFailure(plan);
     Watch(judgment.metrics, row_);
     row_numbers_.push_back(row_count_);
     if (is_partial) {

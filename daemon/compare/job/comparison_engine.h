@@ -256,6 +256,9 @@ class ComparisonEngine {
                                  v1::ComparisonRow& row);
   // Adds what the row was compared with to `required_tolerances_`.
   void AddBounds(const PairPlan& plan, const Judgment& judgment);
+  // Adds `row_`, which must have its verdict, to `required_tolerances_` if it
+  // fails.
+  void AddFailure(const PairPlan& plan);
   // Returns the reason to pass the next pair of the group although it violates
   // the default bounds: ill-conditioned ops explain its error. Otherwise
   // nullopt. Errors: those of ExplainByRowSums.

@@ -68,6 +68,12 @@ void ComparisonEngine::AddBounds(const PairPlan& plan,
   }
 }
 
+void ComparisonEngine::AddFailure(const PairPlan& plan) {
+  if (row_.verdict() == v1::FAIL && plan.stated == nullptr) {
+    required_tolerances_.AddFailure(row_count_);
+  }
+}
+
 absl::StatusOr<std::optional<std::string>> ComparisonEngine::Excuse(
     const TensorGroup& group, const PairPlan& plan, const RowMetrics& metrics) {
   if (!has_order_) return std::nullopt;

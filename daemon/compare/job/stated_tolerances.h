@@ -13,7 +13,7 @@
 
 namespace msitd::compare {
 
-// What a golden run states about the tensors of a group; see
+// The statements of a golden run on the tensors of a group; see
 // protos/base/tolerance_record.h. Takes about 300 bytes for each tensor of the
 // group that has a statement. Immutable.
 class StatedTolerances {

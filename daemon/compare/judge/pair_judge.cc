@@ -263,6 +263,15 @@ void JudgeAlone(const TensorPair& pair, const JudgeContext& context,
   Decide(rule != nullptr ? v1::SKIPPED : v1::UNMATCHED, std::move(reason), row);
 }
 
+// Skips a pair that is not judged according to the golden run. Otherwise
+// returns false.
+bool SkipStated(const PairPlan& plan, v1::ComparisonRow& row) {
+  if (plan.way != PairPlan::Way::kStated) return false;
+  row.set_not_compared(!plan.stated->is_covered);
+  Decide(v1::SKIPPED, plan.stated->reason, row);
+  return true;
+}
+
 // Judges a pair if at least one side is statistics.
 void JudgeByStatistics(const TensorPair& pair, const PairPlan& plan,
                        const Policy& policy, v1::ComparisonRow& row,
@@ -371,11 +380,7 @@ Judgment JudgeUnmeasured(const TensorPair& pair, const PairPlan& plan,
   using Way = PairPlan::Way;
   Judgment out;
   out.is_by_basis = plan.verification.is_by_basis;
-  if (plan.way == Way::kStated) {
-    row.set_not_compared(!plan.stated->is_covered);
-    Decide(v1::SKIPPED, plan.stated->reason, row);
-    return out;
-  }
+  if (SkipStated(plan, row)) return out;
   if (plan.way == Way::kAlone) {
     JudgeAlone(pair, context, row);
     return out;

@@ -55,7 +55,7 @@ struct PairPlan {
   bool is_unread = false;
   // Set if the rows of the pair may be in any order and must be read.
   std::optional<AnyOrder> any_order = {};
-  // What the golden run states about the tensor; null if that does not affect
+  // The statement of the golden run on the tensor; null if it does not affect
   // the plan. Owns the predicate of `verification`.
   std::shared_ptr<const StatedTolerance> stated = nullptr;
 

@@ -11,7 +11,7 @@
 
 namespace msitd::compare {
 
-// What a golden run states about one of its tensors; see
+// The statement of a golden run on one of its tensors; see
 // protos/base/tolerance_record.h. Immutable.
 struct StatedTolerance {
   // The condition for a pass. Absent if the tensor is not judged.

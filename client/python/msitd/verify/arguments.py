@@ -72,7 +72,7 @@ class Leaf(NamedTuple):
     kind: str
     # The text of a value.
     text: str
-    # For a tensor, what `load` takes.
+    # The argument of `load` for a tensor.
     record: Any = None
 
 

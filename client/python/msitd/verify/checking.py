@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from msitd.verify.records import Call, TensorReader
-    from msitd.verify.replay import Checked
+    from msitd.verify.scores import Checked
 
     Outcomes = dict[str, Checked | Unchecked]
 

@@ -24,7 +24,7 @@ _UNITS_MAX = 1e300
 
 
 class Summary(NamedTuple):
-    """What was checked, and what is wrong."""
+    """The results that were checked, and those that are wrong."""
 
     comparison: str
     golden: str

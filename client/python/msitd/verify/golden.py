@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from msitd.query import Connection, Run, Tensor
-    from msitd.verify.replay import Checked
-    from msitd.verify.scores import Score
+    from msitd.verify.scores import Checked, Score
 
 SUFFIX = ".float64"
 _RUN_NAME_MAX = 128
 _INDEX_MAX = 128
-# Of a text, so that it is never cut.
+# Texts of this size are never cut.
 _TEXT_MAX = 900
 
 # The labels of the golden run. `tolerances` is that of protos/base/tolerance_record.h.
@@ -119,7 +118,7 @@ class GoldenWriter:
         self._record(record, tensor)
 
     def write_result(self, record: Tensor, outcome: Checked | Unchecked) -> None:
-        """Writes what is known about a result. The statement on it comes last, so that
+        """Writes what is known about a result. The statement on it is written last, so that
         a result that has one is complete.
         """
         if isinstance(outcome, Unchecked):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from msitd.verify.records import Call
-    from msitd.verify.replay import Checked
+    from msitd.verify.scores import Checked
 
 # Maximum size of a document, and number of modules in it.
 _DOCUMENT_MAX = 64 << 20
@@ -36,7 +36,7 @@ _OTHER_CALL = "it was called with other arguments than its class has"
 
 
 class Module(NamedTuple):
-    """What a run states about a module."""
+    """The description of a module in a run."""
 
     kind: str
     training: bool

@@ -75,7 +75,7 @@ class Group:
 
 
 class Selection(NamedTuple):
-    """What is to be checked; None: everything."""
+    """The calls to check; None selects everything."""
 
     ops: tuple[str, ...] | None = None
     ranks: tuple[int, ...] | None = None

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from msitd.verify import trees
 from msitd.verify.arguments import Arguments
-from msitd.verify.scores import score_equal
 from msitd.verify.table import RANDOM_REASON, Kind, Spec
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
     import torch
-
-    from msitd.verify.replay import Checked
 
     Tensors = Mapping[str, torch.Tensor]
 
@@ -179,7 +176,7 @@ def _grouped_mm(given: Arguments) -> dict[str, torch.Tensor]:
     """Products of groups of rows, each with its own matrix."""
     import torch
 
-    at = _named(given, "mat_a mat_b offs bias out_dtype")
+    at = named(given, "mat_a mat_b offs bias out_dtype")
     a, b = at.get("mat_a", at.get("self")), at.get("mat_b", at.get("mat2"))
     offsets = at.get("offs")
     if offsets is None or at.get("bias") is not None or (a.dim(), b.dim()) != (2, 3):
@@ -206,7 +203,7 @@ def _called_in_place_of(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]
     return out
 
 
-def _named(given: Arguments, names: str) -> dict[str, Any]:
+def named(given: Arguments, names: str) -> dict[str, Any]:
     """Returns the arguments by name."""
     order = names.split()
     if len(given.args) > len(order):
@@ -237,7 +234,7 @@ def _masked(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.
     """Dropout, with the elements that the recorded result has dropped."""
     import torch
 
-    at = _named(given, "input p train inplace")
+    at = named(given, "input p train inplace")
     x, p = at["input"], at.get("p", 0.5)
     is_on = at.get("train", at.get("training", not spec.owner.endswith("functional")))
     if spec.owner.endswith("functional"):
@@ -260,7 +257,7 @@ def attention(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
     """
     import torch
 
-    at = _named(given, _ATTENTION[spec.plain])
+    at = named(given, _ATTENTION[spec.plain])
     q, k, v = at["query"], at["key"], at["value"]
     if at.get("dropout_p"):
         raise Unchecked(RANDOM_REASON)
@@ -321,81 +318,3 @@ def sum_length(
         return int(shape[-1]) if len(shape) else 1
     largest = max(each.numel() for each in tensors)
     return max(1, longest, largest // max(1, result.numel()))
-
-
-def check_choice(
-    spec: Spec, arguments: Arguments, outputs: Tensors
-) -> dict[str, Checked | Unchecked]:
-    """Checks the values and the positions that a function has selected.
-
-    Positions of equal elements may differ from those that torch selects here. They
-    are right if the elements at them are the selected ones.
-    """
-    import torch
-
-    from msitd.verify.replay import Checked, _check_exact
-
-    found = call(spec, arguments)
-    out = _check_exact(spec, arguments, outputs)
-    wrong = [
-        index
-        for index, each in out.items()
-        if isinstance(each, Checked) and each.score.is_wrong
-    ]
-    if not wrong or any(found[index].dtype != torch.int64 for index in wrong):
-        return out
-    for index in wrong:
-        chosen = _elements_at(spec, arguments, outputs[index])
-        right = _elements_at(spec, arguments, found[index])
-        if chosen is None or right is None:
-            continue
-        score = score_equal(chosen, right)
-        is_order = spec.plain in ("sort", "argsort", "msort", "topk")
-        if not score.is_wrong and not (
-            is_order and _repeats(outputs[index], arguments)
-        ):
-            out[index] = Checked(outputs[index], score)
-    return out
-
-
-def _elements_at(
-    spec: Spec, arguments: Arguments, positions: torch.Tensor
-) -> torch.Tensor | None:
-    """Returns the elements of the first argument at positions along the dimension
-    that a function reduces; None if that is not known.
-    """
-    import torch
-
-    tensors = trees.tensors_of(arguments)
-    x = tensors[0]
-    order = "input k dim" if spec.plain in ("topk", "kthvalue") else "input dim"
-    at = _named(Arguments(arguments.args[:3], arguments.kwargs), order + " a b c")
-    dim = at.get("dim")
-    if "pool" in spec.plain:
-        flat, where = x.flatten(-2), positions.flatten(-2)
-    elif dim is None and spec.plain in ("argmax", "argmin"):
-        flat, where, dim = x.flatten(), positions.reshape(1), 0
-    else:
-        dim = -1 if type(dim) is not int else dim
-        flat = x
-        where = positions
-        if positions.dim() < x.dim():
-            where = positions.unsqueeze(dim)
-    if "pool" in spec.plain:
-        dim = -1
-    if bool(((where < 0) | (where >= flat.shape[dim])).any()):
-        return None
-    try:
-        return torch.gather(flat, dim, where)
-    except RuntimeError:
-        return None
-
-
-def _repeats(positions: torch.Tensor, arguments: Arguments) -> bool:
-    """Returns whether an order has a position twice, along the last dimension."""
-    import torch
-
-    ordered = torch.sort(positions, -1).values
-    return (
-        bool((ordered[..., 1:] == ordered[..., :-1]).any()) if ordered.dim() else False
-    )

@@ -1,9 +1,9 @@
 """Makes a recorded call again, in float64, and says how far a correct result may be
 from that.
 
-The exact result is that of the same function on the same inputs in float64. What a
-correct call may differ by depends on the function and on its inputs: a sum that
-cancels has a larger relative error. This is measured, not derived for each function:
+The exact result is that of the same function on the same inputs in float64. The
+error of a correct call depends on the function and on its inputs: a sum that cancels
+has a larger relative error. This is measured, not derived for each function:
 the call is made again with inputs that are off by one rounding in a random direction,
 and the change of the result is the error that one rounding of each term makes. The
 growth of errors along long sums is added by a factor.
@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from msitd.verify import references, trees
+from msitd.verify import exactness, references, trees
 from msitd.verify.arguments import Arguments
 from msitd.verify.scores import (
-    Score,
+    Checked,
     roundoff,
     score_equal,
     score_rounded,
@@ -65,14 +65,6 @@ _OF_ELEMENTS = (Kind.ROUNDED, Kind.ACTIVATION, Kind.MASKED)
 _FLOAT32_ROUNDOFF = 2.0**-24
 
 
-class Checked(NamedTuple):
-    """The outcome for one tensor of a call."""
-
-    # The exact result, as the golden run has it.
-    golden: torch.Tensor
-    score: Score
-
-
 def check_call(
     spec: Spec, arguments: Arguments, outputs: Tensors
 ) -> dict[str, Checked | Unchecked]:
@@ -96,11 +88,11 @@ def check_call(
         _check_size(arguments, outputs)
     with torch.no_grad():
         if spec.kind == Kind.CHOICE:
-            return references.check_choice(spec, arguments, outputs)
+            return exactness.check_choice(spec, arguments, outputs)
         is_float = any(map(is_real, trees.tensors_of(arguments)))
         makes_float = any(map(is_real, outputs.values()))
         if spec.kind == Kind.EXACT or not (is_float or makes_float):
-            return _check_exact(spec, arguments, outputs)
+            return exactness.check_exact(spec, arguments, outputs)
         call = _Replay(spec, arguments, outputs)
         return call.check(outputs, call.run, is_backward=False)
 
@@ -190,36 +182,6 @@ def _check_size(arguments: Arguments, outputs: Tensors) -> None:
         raise Unchecked("it creates a tensor of another size than the recorded one")
 
 
-def _check_exact(
-    spec: Spec, arguments: Arguments, outputs: Tensors
-) -> dict[str, Checked | Unchecked]:
-    import torch
-
-    found = references.call(spec, arguments)
-    out: dict[str, Checked | Unchecked] = {}
-    for index, recorded in outputs.items():
-        exact = found.get(index)
-        if exact is None or exact.shape != recorded.shape:
-            out[index] = _mismatch(exact, recorded)
-        elif exact.dtype != recorded.dtype:
-            # Functions on tensors of integers may return floats of any dtype.
-            out[index] = Checked(
-                exact, score_equal(recorded.to(torch.float64), exact.to(torch.float64))
-            )
-        else:
-            out[index] = Checked(exact, score_equal(recorded, exact))
-    return out
-
-
-def _mismatch(exact: torch.Tensor | None, recorded: torch.Tensor) -> Unchecked:
-    if exact is None:
-        return Unchecked("its recorded results are not those of the function")
-    return Unchecked(
-        "its result has another shape than the function returns",
-        f"{tuple(recorded.shape)} instead of {tuple(exact.shape)}",
-    )
-
-
 class _Replay:
     """A call that is made again in float64."""
 
@@ -254,7 +216,7 @@ class _Replay:
         for index, given in recorded.items():
             result = exact.get(index)
             if result is None or result.shape != given.shape:
-                out[index] = _mismatch(result, given)
+                out[index] = exactness.mismatch(result, given)
                 continue
             if not is_real(given):
                 out[index] = Checked(

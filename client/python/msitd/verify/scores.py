@@ -4,8 +4,8 @@ One unit is the error that a correct call may make. For an element with the exac
 value r it consists of
 
 - the rounding of the result: u |r|, where u is the unit roundoff of its dtype,
-- what the roundings inside of the function amount to: an estimate for the element,
-  which the length of its sums and the cancellation in them determine.
+- the roundings inside of the function: an estimate for the element, which depends on
+  the length of its sums and on the cancellation in them.
 
 A result has two scores. `norm` compares the norm of all errors with the norm of the
 units, so that it finds small errors that many elements have. `worst` is the largest
@@ -38,7 +38,7 @@ class Score(NamedTuple):
     # Condition that the result satisfies exactly if it is correct. Its names are
     # the metrics of comparisons.
     predicate: str = ""
-    # What is wrong, if `worst` alone does not say it.
+    # A description of the fault, if it is not a large error of an element.
     problem: str = ""
 
     @property
@@ -50,6 +50,14 @@ class Score(NamedTuple):
     def units(self) -> float:
         """The larger of both scores."""
         return max(self.norm, self.worst)
+
+
+class Checked(NamedTuple):
+    """The outcome for one tensor of a call."""
+
+    # The exact result, as the golden run has it.
+    golden: torch.Tensor
+    score: Score
 
 
 _SAME_PLACES = "nan_mismatch_count == 0 and inf_mismatch_count == 0"

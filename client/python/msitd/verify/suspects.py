@@ -23,7 +23,7 @@ def selection_of(daemon: Connection, comparison: str, run: str) -> Selection:
 
     Raises:
         ValueError: The comparison is of other runs, or suspects nothing.
-        QueryError: There is no such comparison.
+        QueryError: The comparison does not exist.
     """
     found = daemon.comparisons.get(comparison)
     if run not in (found.golden_run, found.target_run):

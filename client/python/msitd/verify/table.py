@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 
 class Kind(enum.Enum):
-    """What is known about the result of a function."""
+    """The properties of the result of a function."""
 
     EXACT = "exact"
     """Moves, selects or compares elements, or rounds once in a defined way: the

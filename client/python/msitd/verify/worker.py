@@ -24,7 +24,7 @@ from msitd.verify.unchecked import Unchecked
 if TYPE_CHECKING:
     from msitd.query import Connection, Tensor
     from msitd.verify.golden import GoldenWriter
-    from msitd.verify.replay import Checked
+    from msitd.verify.scores import Checked
 
 # Size of the file that names the current call.
 PLACE_BYTES = 4096
@@ -55,7 +55,7 @@ class Place:
 
 
 class Options(NamedTuple):
-    """What a worker does."""
+    """The task of a worker."""
 
     run: str
     golden: str

@@ -1,0 +1,128 @@
+"""Checks results that are not rounded: moved, selected and compared elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msitd.verify import references, trees
+from msitd.verify.arguments import Arguments
+from msitd.verify.scores import Checked, score_equal
+from msitd.verify.unchecked import Unchecked
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd.verify.table import Spec
+
+    Tensors = Mapping[str, torch.Tensor]
+
+
+def check_exact(
+    spec: Spec, arguments: Arguments, outputs: Tensors
+) -> dict[str, Checked | Unchecked]:
+    """Checks results that are known bit by bit."""
+    import torch
+
+    found = references.call(spec, arguments)
+    out: dict[str, Checked | Unchecked] = {}
+    for index, recorded in outputs.items():
+        exact = found.get(index)
+        if exact is None or exact.shape != recorded.shape:
+            out[index] = mismatch(exact, recorded)
+        elif exact.dtype != recorded.dtype:
+            # Functions on tensors of integers may return floats of any dtype.
+            out[index] = Checked(
+                exact, score_equal(recorded.to(torch.float64), exact.to(torch.float64))
+            )
+        else:
+            out[index] = Checked(exact, score_equal(recorded, exact))
+    return out
+
+
+def mismatch(exact: torch.Tensor | None, recorded: torch.Tensor) -> Unchecked:
+    """Returns why a recorded result is not compared with the exact one."""
+    if exact is None:
+        return Unchecked("its recorded results are not those of the function")
+    return Unchecked(
+        "its result has another shape than the function returns",
+        f"{tuple(recorded.shape)} instead of {tuple(exact.shape)}",
+    )
+
+
+def check_choice(
+    spec: Spec, arguments: Arguments, outputs: Tensors
+) -> dict[str, Checked | Unchecked]:
+    """Checks the values and the positions that a function has selected.
+
+    Positions of equal elements may differ from those that torch selects here. They
+    are right if the elements at them are the selected ones.
+    """
+    import torch
+
+    found = references.call(spec, arguments)
+    out = check_exact(spec, arguments, outputs)
+    wrong = [
+        index
+        for index, each in out.items()
+        if isinstance(each, Checked) and each.score.is_wrong
+    ]
+    if not wrong or any(found[index].dtype != torch.int64 for index in wrong):
+        return out
+    for index in wrong:
+        chosen = _elements_at(spec, arguments, outputs[index])
+        right = _elements_at(spec, arguments, found[index])
+        if chosen is None or right is None:
+            continue
+        score = score_equal(chosen, right)
+        is_order = spec.plain in ("sort", "argsort", "msort", "topk")
+        if not score.is_wrong and not (
+            is_order and _repeats(outputs[index], arguments)
+        ):
+            out[index] = Checked(outputs[index], score)
+    return out
+
+
+def _elements_at(
+    spec: Spec, arguments: Arguments, positions: torch.Tensor
+) -> torch.Tensor | None:
+    """Returns the elements of the first argument at positions along the dimension
+    that a function reduces; None if that is not known.
+    """
+    import torch
+
+    tensors = trees.tensors_of(arguments)
+    x = tensors[0]
+    order = "input k dim" if spec.plain in ("topk", "kthvalue") else "input dim"
+    at = references.named(
+        Arguments(arguments.args[:3], arguments.kwargs), order + " a b c"
+    )
+    dim = at.get("dim")
+    if "pool" in spec.plain:
+        flat, where = x.flatten(-2), positions.flatten(-2)
+    elif dim is None and spec.plain in ("argmax", "argmin"):
+        flat, where, dim = x.flatten(), positions.reshape(1), 0
+    else:
+        dim = -1 if type(dim) is not int else dim
+        flat = x
+        where = positions
+        if positions.dim() < x.dim():
+            where = positions.unsqueeze(dim)
+    if "pool" in spec.plain:
+        dim = -1
+    if bool(((where < 0) | (where >= flat.shape[dim])).any()):
+        return None
+    try:
+        return torch.gather(flat, dim, where)
+    except RuntimeError:
+        return None
+
+
+def _repeats(positions: torch.Tensor, arguments: Arguments) -> bool:
+    """Returns whether an order has a position twice, along the last dimension."""
+    import torch
+
+    ordered = torch.sort(positions, -1).values
+    return (
+        bool((ordered[..., 1:] == ordered[..., :-1]).any()) if ordered.dim() else False
+    )
