@@ -208,7 +208,7 @@ def test_names_and_texts_of_a_hostile_run_are_data(
     )
     for op in ops:
         record_values(daemon, "r", op, given)
-    done = verify(daemon, "r", expect=1)
+    done = verify(daemon, "r", expect=4)
     assert not mark.exists()
     assert "\x1b" not in done.stdout + done.stderr
     results = [row for row in rows(daemon) if row.io == "output"]
@@ -227,7 +227,7 @@ def test_huge_arguments_are_refused(daemon: Daemon) -> None:
         "Torch.full",
         {("input", "0.0"): 1 << 40, ("input", "1"): 0.0, ("output", "0"): X},
     )
-    verify(daemon, "r", expect=1)
+    verify(daemon, "r", expect=4)
     reasons = {row.op: row.reason for row in rows(daemon) if row.io == "output"}
     assert "its replay failed" in reasons["Tensor.repeat"]
     assert "another size" in reasons["Torch.full"]
