@@ -115,6 +115,16 @@ class Examination {
     return ResidualOfSquares(squares, scale);
   }
 
+  // The parts of ResidualOf: add the square of the difference of an element,
+  // and return the residual for their sum.
+  void AddSquare(double predicted, size_t i, double& squares) const {
+    const double a = target()[i];
+    if (a != predicted && !(std::isnan(a) && std::isnan(predicted))) {
+      squares += (a - predicted) * (a - predicted);
+    }
+  }
+  double ResidualOfSquares(double squares, Scale scale) const;
+
   // Some elements of a large tensor. Hypotheses are tested on these first.
   const std::vector<size_t>& sample() const { return sample_; }
   // Returns whether an error on some elements, relative to their norm, permits
@@ -150,14 +160,6 @@ class Examination {
   const std::vector<Fit>& fits() const { return fits_; }
 
  private:
-  void AddSquare(double predicted, size_t i, double& squares) const {
-    const double a = target()[i];
-    if (a != predicted && !(std::isnan(a) && std::isnan(predicted))) {
-      squares += (a - predicted) * (a - predicted);
-    }
-  }
-  double ResidualOfSquares(double squares, Scale scale) const;
-
   const ExaminedOp& op_;
   double golden_norm_ = 0;
   double target_norm_ = 0;

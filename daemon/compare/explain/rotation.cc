@@ -14,12 +14,11 @@ RotationGrid::RotationGrid(std::span<const int64_t> shape, size_t positions_dim,
 std::vector<std::complex<double>> RotationGrid::Rotations(
     std::span<const double> from, std::span<const double> to) const {
   std::vector<std::complex<double>> out(cell_count());
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (!IsFirst(i)) continue;
-    const size_t j = SecondOf(i);
-    out[CellOf(i)] += std::complex<double>(to[i], to[j]) *
-                      std::conj(std::complex<double>(from[i], from[j]));
-  }
+  ForEachPair(from.size(), [&](size_t cell, size_t i, size_t j) {
+    // Written out, because the product of complex numbers checks for NaN.
+    out[cell] += std::complex<double>(to[i] * from[i] + to[j] * from[j],
+                                      to[j] * from[i] - to[i] * from[j]);
+  });
   for (std::complex<double>& rotation : out) {
     const double length = std::abs(rotation);
     rotation = length > 0 && std::isfinite(length) ? rotation / length : 0;

@@ -62,13 +62,34 @@ class RotationGrid {
     return first == element ? a * rotation.real() - b * rotation.imag()
                             : b * rotation.real() + a * rotation.imag();
   }
+  // Calls `visit(cell, first, second)` for the elements of all pairs.
+  template <typename Visit>
+  void ForEachPair(size_t size, const Visit& visit) const {
+    for (size_t begin = 0; begin < size; begin += width_) {
+      const size_t cells = slices_.IndexOf(begin) * pair_count();
+      for (size_t i = 0; i < pair_count(); ++i) {
+        const size_t first = begin + (pairs_ == RopePairs::kHalves ? i : 2 * i);
+        visit(cells + i, first, SecondOf(first));
+      }
+    }
+  }
   // Returns the residual of the target as `from` with `rotation(cell)` of each
   // cell.
   template <typename Rotation>
   double ResidualOf(const Examination& pair, std::span<const double> from,
                     const Rotation& rotation) const {
-    return pair.ResidualOf(
+    const bool may_hold = pair.AgreesOnSample(
         [&](size_t i) { return RotatedAt(from, i, rotation(CellOf(i))); });
+    if (!may_hold) return kInfinite;
+    double squares = 0;
+    ForEachPair(from.size(), [&](size_t cell, size_t first, size_t second) {
+      const std::complex<double> to = rotation(cell);
+      const double a = from[first];
+      const double b = from[second];
+      pair.AddSquare(a * to.real() - b * to.imag(), first, squares);
+      pair.AddSquare(b * to.real() + a * to.imag(), second, squares);
+    });
+    return pair.ResidualOfSquares(squares, Examination::Scale::kLarger);
   }
 
  private:

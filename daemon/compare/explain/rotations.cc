@@ -278,11 +278,12 @@ void TestPairs(Examination& pair, const std::vector<double>& x, size_t dim) {
     if (!KeepsLengths(pair, golden, x, pair.golden())) continue;
     const auto rotations = golden.Rotations(x, pair.golden());
     double squares = 0;
-    for (size_t i = 0; i < pair.size(); ++i) {
-      const double d = golden.RotatedAt(x, i, rotations[golden.CellOf(i)]) -
-                       pair.golden()[i];
-      squares += d * d;
-    }
+    golden.ForEachPair(pair.size(), [&](size_t cell, size_t i, size_t j) {
+      const double a = golden.RotatedAt(x, i, rotations[cell]);
+      const double b = golden.RotatedAt(x, j, rotations[cell]);
+      squares += (a - pair.golden()[i]) * (a - pair.golden()[i]) +
+                 (b - pair.golden()[j]) * (b - pair.golden()[j]);
+    });
     if (!(std::sqrt(squares) <= pair.limit() * pair.golden_norm())) continue;
     const RopePairs other =
         used == RopePairs::kHalves ? RopePairs::kAdjacent : RopePairs::kHalves;
