@@ -398,7 +398,7 @@ class ComparisonEngine {
   std::map<std::tuple<int32_t, std::string, int32_t, std::string>, RowSlopes>
       slopes_;
   size_t slope_count_ = 0;  // The total of all ops.
-  int examined_ops_ = 0;  // See kExaminedOpsMax.
+  int examined_ops_ = 0;    // See kExaminedOpsMax.
   bool waits_ = false;
   bool is_counted_ = false;
   RunMark golden_mark_;
