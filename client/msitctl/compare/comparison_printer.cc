@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "client/ask/query/daemon_metrics.h"
 #include "client/ask/text/partial_text.h"
 #include "client/ask/text/policy_text.h"
 #include "client/ask/text/ranges.h"
@@ -146,21 +147,6 @@ std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics) {
   return names;
 }
 
-ask::Outcome GetMetrics(Invocation& invocation,
-                        std::vector<v1::Metric>& metrics) {
-  v1::Capabilities capabilities;
-  MSITCTL_RETURN_IF_FAILED(
-      invocation.Ask(&v1::NodeService::Stub::GetCapabilities,
-                     v1::GetCapabilitiesRequest(), capabilities));
-  metrics.assign(capabilities.metric_table().begin(),
-                 capabilities.metric_table().end());
-  if (!metrics.empty()) return {};
-  for (const std::string& name : capabilities.metrics()) {
-    metrics.emplace_back().set_name(name);
-  }
-  return {};
-}
-
 ask::ListLayout RowLayout(Invocation& invocation,
                           const v1::Comparison& comparison,
                           std::string_view wanted) {
@@ -171,7 +157,7 @@ ask::ListLayout RowLayout(Invocation& invocation,
   layout.name = "golden.name,target.name";
   // Without a response, the metrics stay together in one column.
   std::vector<v1::Metric> metrics;
-  if (GetMetrics(invocation, metrics).ok() && !metrics.empty()) {
+  if (ask::GetMetrics(invocation, metrics).ok() && !metrics.empty()) {
     layout.columns += MetricColumns(metrics, comparison.policy(), wanted);
     layout.keys["metrics"] = NamesOf(metrics);
   }

@@ -39,11 +39,6 @@ void NoteRowsLeftOut(const v1::Comparison& comparison,
 // Prints on stderr the rules that matched no op.
 void TellIdleRules(const v1::Comparison& comparison);
 
-// Requests the metrics that the daemon itself has. Some daemons report only
-// their names.
-ask::Outcome GetMetrics(Invocation& invocation,
-                        std::vector<v1::Metric>& metrics);
-
 std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics);
 
 // Returns the layout for rows of `comparison`, of which policy and custom

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "client/ask/query/daemon_metrics.h"
 #include "client/msitctl/compare/comparison_printer.h"
 #include "client/msitctl/compare/engine_pairs.h"
 #include "client/msitctl/compare/flag_conflicts.h"
@@ -65,7 +66,7 @@ ask::Outcome StartPluginsOf(
     std::vector<std::unique_ptr<ask::Plugin>>& plugins) {
   if (flags.plugins.plugins.empty()) return {};
   std::vector<v1::Metric> taken;
-  MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, taken));
+  MSITCTL_RETURN_IF_FAILED(ask::GetMetrics(invocation, taken));
   return StartPlugins(flags.plugins, NamesOf(taken), invocation.interrupts(),
                       plugins);
 }
@@ -108,7 +109,7 @@ ask::Outcome TellOfDirections(Invocation& invocation, const v1::Policy& policy,
       });
   if (!may_be_wrong) return {};
   std::vector<v1::Metric> metrics;
-  MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, metrics));
+  MSITCTL_RETURN_IF_FAILED(ask::GetMetrics(invocation, metrics));
   WarnOfDirections(policy, rule_sources, metrics);
   return {};
 }

@@ -97,7 +97,9 @@ def page(rows: int) -> str:
         "texts": texts,
         "histograms": {"limit": 200, "rows": HISTOGRAMS},
     }
-    text = (ROOT / "client/ask/report/page/report_page.html").read_text()
+    folder = ROOT / "client/ask/report/page"
+    text = (folder / "report_page.html").read_text()
+    text = text.replace("%THEME%", (folder / "theme.css").read_text())
     text = text.replace("%TITLE%", "t differs from g.")
     return text.replace("%DATA%", json.dumps(data).replace("<", "\\u003c"))
 

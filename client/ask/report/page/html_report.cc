@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ask/report/page/html_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -17,15 +15,10 @@
 #include "client/ask/report/page/page_header.h"
 #include "client/ask/report/page/report_page.h"
 #include "client/ask/report/page/row_histograms.h"
+#include "client/ask/report/page/row_text.h"
 #include "client/ask/report/page/shards_text.h"
 #include "client/ask/report/schema/row_fields.h"
 #include "client/ask/text/conclusion.h"
-#include "client/ask/text/headline.h"
-#include "client/ask/text/policy_text.h"
-#include "client/ask/text/text.h"
-#include "protos/base/dtype.h"
-#include "protos/base/record_kind.h"
-#include "protos/base/resource_name.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
 
@@ -36,10 +29,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kPlaceholder = "%DATA%";
 constexpr char kTitlePlaceholder[] = "%TITLE%";
-
-// Flags for NaN and infinities in a row, which are added.
-constexpr int kTargetNonFinite = 1;
-constexpr int kGoldenNonFinite = 2;
 
 // JSON that may stand in a page: no `<`, so that no tag ends it.
 std::string PageText(const Json& json) {
@@ -60,51 +49,6 @@ Json NumberJson(std::optional<double> value) {
   if (std::isnan(*value)) return "nan";
   if (std::isinf(*value)) return *value < 0 ? "-inf" : "inf";
   return *value;
-}
-
-// Both sides of a property, or one if they agree.
-std::string Pair(const v1::ComparisonRow& row,
-                 std::string (*text)(const v1::ComparedTensor&)) {
-  const std::string golden = row.has_golden() ? text(row.golden()) : "-";
-  const std::string target = row.has_target() ? text(row.target()) : "-";
-  return golden == target ? golden : golden + "/" + target;
-}
-
-// For a value, returns its kind.
-std::string DTypeText(const v1::ComparedTensor& side) {
-  const auto kind = static_cast<RecordKind>(side.kind());
-  if (IsValue(kind)) return std::string(RecordKindName(kind));
-  return std::string(DTypeName(static_cast<DType>(side.dtype())));
-}
-
-// For a value, returns the value itself.
-std::string ShapeText(const v1::ComparedTensor& side) {
-  return IsValue(static_cast<RecordKind>(side.kind())) ? side.value()
-                                                       : PythonShape(side);
-}
-
-// Returns the target tensor, and why it is paired with the golden one; empty if
-// the name shows this.
-std::string PairingText(const v1::ComparisonRow& row) {
-  if (!row.has_golden() || !row.has_target()) return "";
-  const auto target = ParseTensorName(row.target().name());
-  const bool is_alike =
-      !target.has_value() ||
-      (target->op == row.op() && target->call == row.call() &&
-       target->io == static_cast<Io>(row.io()) && target->index == row.index());
-  if (is_alike) return row.pairing();
-  std::string out =
-      fmt::format("{} {}/{}", target->op, IoName(target->io), target->index);
-  if (target->call != row.call()) out += fmt::format(", call {}", target->call);
-  return row.pairing().empty() ? out : out + ": " + row.pairing();
-}
-
-int NonFinite(const v1::ComparisonRow& row) {
-  const auto has = [](const v1::ComparedTensor& side) {
-    return side.nan_count() > 0 || side.infinity_count() > 0;
-  };
-  return (has(row.target()) ? kTargetNonFinite : 0) +
-         (has(row.golden()) ? kGoldenNonFinite : 0);
 }
 
 // `[[counts],below,above,nan]`, or null.
@@ -198,9 +142,9 @@ class HtmlReport final : public ReportWriter {
     Json line = Json::array(
         {row.row(), row.rank(), row.token(), TextId(row.op()), row.call(),
          TextId(IoName(static_cast<Io>(row.io()))), TextId(row.index()),
-         TextId(Pair(row, DTypeText)), TextId(Pair(row, ShapeText)),
+         TextId(DTypesText(row)), TextId(ShapesText(row)),
          static_cast<int>(row.verdict()) - 1, TextId(OriginText(row)),
-         TextId(row.reason()), TextId(row.predicate()), NonFinite(row),
+         TextId(row.reason()), TextId(row.predicate()), NonFiniteFlags(row),
          decider == metric_ids_.end() ? Json() : Json(decider->second),
          decided.has_value() ? NumberJson(decided->share) : Json()});
     for (const v1::Metric& metric : facts_.metrics) {
@@ -244,16 +188,6 @@ class HtmlReport final : public ReportWriter {
   }
 
  private:
-  // The finding, or the state of a comparison that has none.
-  static std::string TitleText(const v1::Comparison& comparison) {
-    std::string out = Headline(comparison, /*allowed=*/false);
-    if (!out.empty()) return out;
-    return Printable(fmt::format(
-        "Comparison {} of {} with {} has no result: {}.", comparison.name(),
-        comparison.target_run(), comparison.golden_run(),
-        WordOf(v1::Comparison::State_Name(comparison.state()))));
-  }
-
   Json ComparisonJson(const v1::Comparison& comparison) const {
     const Conclusion conclusion = ConclusionOf(comparison, /*allowed=*/false);
     return {{"name", comparison.name()},

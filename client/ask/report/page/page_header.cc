@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/ask/report/page/matching_text.h"
+#include "client/ask/text/headline.h"
 #include "client/ask/text/json_text.h"
 #include "client/ask/text/maker_text.h"
 #include "client/ask/text/partial_text.h"
@@ -81,6 +82,15 @@ void AddTolerances(const v1::Comparison& comparison,
 }
 
 }  // namespace
+
+std::string TitleText(const v1::Comparison& comparison) {
+  std::string out = Headline(comparison, /*allowed=*/false);
+  if (!out.empty()) return out;
+  return Printable(fmt::format(
+      "Comparison {} of {} with {} has no result: {}.", comparison.name(),
+      comparison.target_run(), comparison.golden_run(),
+      WordOf(v1::Comparison::State_Name(comparison.state()))));
+}
 
 std::vector<PageFact> FindingFacts(const v1::Comparison& comparison) {
   std::vector<PageFact> facts;

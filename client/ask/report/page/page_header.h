@@ -17,6 +17,10 @@ struct PageFact {
   int64_t row = -1;  // -1 for none.
 };
 
+// Returns the finding in one or two sentences, or the state of a comparison
+// that has none. Printable.
+std::string TitleText(const v1::Comparison& comparison);
+
 // Returns the findings: the first divergence, its cause, the tolerances that
 // would pass, and the number of rows that were not compared.
 std::vector<PageFact> FindingFacts(const v1::Comparison& comparison);
