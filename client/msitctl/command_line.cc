@@ -173,6 +173,7 @@ CommandLine::CommandLine() : app_("", "msitctl") {
   AddExecCommand(*this);
   AddBisectCommand(*this);
   AddVerifyCommand(*this);
+  AddWebCommand(*this);
   AddBatchCommand(*this);
   AddMcpCommand(*this);
   AddCompletionCommand(*this);

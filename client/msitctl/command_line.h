@@ -113,6 +113,7 @@ void AddWatchCommand(CommandLine& line);
 void AddExecCommand(CommandLine& line);
 void AddBisectCommand(CommandLine& line);
 void AddVerifyCommand(CommandLine& line);
+void AddWebCommand(CommandLine& line);
 void AddBatchCommand(CommandLine& line);
 void AddMcpCommand(CommandLine& line);
 void AddCompletionCommand(CommandLine& line);

@@ -18,6 +18,7 @@ TESTED_ELSEWHERE = {
     "client/msitctl/node": "tests/e2e/cli",
     "client/msitctl/run": "tests/unit/client/msitctl",
     "client/msitctl/verb": "tests/unit/client/msitctl",
+    "client/msitctl/web": "tests/e2e/web",
     "client/ask/report/schema": "tests/unit/client/msitctl/compare",
     "client/python": "tests/python",
     "storage/face": "tests/unit/storage",

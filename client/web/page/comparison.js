@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// A comparison: the result in a sentence, findings, and the rows.
+import { call, readLines } from "./api.js";
+import { factList, h, verdictMark } from "./dom.js";
+import { countText, toNumber } from "./format.js";
+import { rowLink } from "./row.js";
+import { RowTable } from "./rows.js";
+
+const VERDICTS = ["fail", "unmatched", "skipped", "pass"];
+const SEARCH_DELAY_MS = 250;
+const RETRY_MS = 1000;
+// Time between two requests for the findings of a comparison that runs.
+const FINDINGS_MS = 1000;
+
+/** @param {any} comparison */
+const isRunning = (comparison) => comparison.state === "PENDING" || comparison.state === "RUNNING";
+
+/**
+ * Words of the search field as a selection: parts of names, or patterns.
+ * @param {string} text
+ */
+function patternsOf(text) {
+  return text.split(/\s+/).filter((word) => word).map((word) =>
+      /[*?[]/.test(word) ? word : `*${word}*`);
+}
+
+/**
+ * What the user has selected. The address has the same.
+ */
+class Filters {
+  /**
+   * @param {URLSearchParams} query
+   * @param {(selection: import("./rows.js").Selection, query: URLSearchParams) => void} onChange
+   */
+  constructor(query, onChange) {
+    this.onChange = onChange;
+    const chosen = (query.get("verdicts") ?? "fail,unmatched").split(",");
+    this.boxes = VERDICTS.map((verdict) => /** @type {HTMLInputElement} */ (
+        h("input", { type: "checkbox", value: verdict, checked: chosen.includes(verdict),
+                     onchange: () => this.change() })));
+    this.find = /** @type {HTMLInputElement} */ (h("input", {
+      type: "search", placeholder: "op, such as mlp or *.attn", "aria-label": "Search ops",
+      value: query.get("find") || "", oninput: () => this.changeSoon(),
+    }));
+    this.timer = 0;
+    this.counts = VERDICTS.map(() => h("span", { class: "dim" }));
+    this.element = h("div", { class: "bar" }, this.find,
+      ...VERDICTS.map((verdict, i) => h("label", {}, this.boxes[i], " ",
+          h("span", { class: verdict === "fail" && "bad" }, verdict), " ", this.counts[i])));
+  }
+
+  /** @param {number[]} counts Rows by verdict, in the order of VERDICTS. */
+  setCounts(counts) {
+    this.counts.forEach((element, i) => { element.textContent = countText(counts[i]); });
+  }
+
+  selection() {
+    const on = this.boxes.filter((box) => box.checked).map((box) => box.value.toUpperCase());
+    return {
+      verdicts: on.length === VERDICTS.length ? [] : on.length ? on : ["VERDICT_UNSPECIFIED"],
+      op_patterns: patternsOf(this.find.value),
+    };
+  }
+
+  change() {
+    const query = new URLSearchParams();
+    const on = this.boxes.filter((box) => box.checked).map((box) => box.value);
+    if (on.join() !== "fail,unmatched") query.set("verdicts", on.join());
+    if (this.find.value) query.set("find", this.find.value);
+    this.onChange(this.selection(), query);
+  }
+
+  changeSoon() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.change(), SEARCH_DELAY_MS);
+  }
+}
+
+/** The result, the findings and the setup; replaced while a comparison runs. */
+class Head {
+  /** @param {string} name */
+  constructor(name) {
+    this.name = name;
+    this.element = h("div");
+  }
+
+  /** @param {any} page */
+  show(page) {
+    const comparison = page.comparison;
+    const link = (/** @type {number} */ row) => rowLink(this.name, row);
+    const setup = this.element.querySelector("details");
+    this.element.replaceChildren(
+      h("h1", {}, page.title),
+      h("p", {}, verdictMark(isRunning(comparison) ? "-" : page.verdict), " ",
+        h("span", { class: "dim" }, `comparison ${this.name}`,
+          isRunning(comparison) ? `, ${comparison.state.toLowerCase()}` : "")),
+      factList(page.findings, link),
+      h("details", { open: setup?.open }, h("summary", {}, "What was compared"),
+        factList(page.setup, link)));
+  }
+}
+
+/** @param {any} comparison */
+const countsOf = (comparison) => VERDICTS.map((verdict) => toNumber(comparison[`${verdict}_count`]));
+
+/**
+ * Shows rows as they are produced, until the comparison ends. A daemon that
+ * restarts is called again; rows continue after the last one that was received.
+ * @param {import("./main.js").View} view
+ * @param {string} name
+ * @param {number} firstRow
+ * @param {{head: Head, filters: Filters, table: RowTable, progress: HTMLElement}} parts
+ */
+async function follow(view, name, firstRow, parts) {
+  let next = firstRow;
+  let findings = -1;
+  let asked = 0;
+  let hasEnded = false;
+  const refresh = async () => {
+    asked = performance.now();
+    const page = await call("page.comparison", { comparison: name }, view.signal);
+    if (!view.signal.aborted) parts.head.show(page);
+  };
+  const onLine = (/** @type {any} */ line) => {
+    if (line.error) {
+      parts.progress.textContent = line.error;
+      hasEnded = true;
+      return;
+    }
+    next = line.next_row;
+    const [pass, fail, unmatched, skipped] = line.counts;
+    parts.filters.setCounts([fail, unmatched, skipped, pass]);
+    parts.table.add(line.rows);
+    const done = pass + fail + unmatched + skipped;
+    parts.progress.textContent = line.state === "pending" || line.state === "running"
+        ? `${line.state}: ${countText(done)}${line.total_count > 0 ? ` of about ${countText(line.total_count)}` : ""} rows`
+        : "";
+    hasEnded = line.state !== "pending" && line.state !== "running";
+    const isNew = line.first_divergence !== findings && performance.now() - asked > FINDINGS_MS;
+    if (isNew || hasEnded) {
+      findings = line.first_divergence;
+      refresh().catch(() => {});
+    }
+  };
+  while (!hasEnded && !view.signal.aborted) {
+    try {
+      await readLines("page.stream", { comparison: name, first_row: next,
+                                       verdicts: ["FAIL", "UNMATCHED", "SKIPPED"] },
+                      view.signal, onLine);
+    } catch (error) {
+      if (view.signal.aborted) return;
+      parts.progress.textContent = /** @type {Error} */ (error).message;
+    }
+    if (!hasEnded) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+/** @param {import("./main.js").View} view */
+export async function showComparison(view) {
+  const name = view.words[0];
+  const page = await call("page.comparison", { comparison: name }, view.signal);
+  if (view.signal.aborted) return;
+  view.setTitle(page.title);
+  const head = new Head(name);
+  head.show(page);
+  const metrics = page.metrics.filter((/** @type {any} */ m) => m.in_default_columns)
+      .map((/** @type {any} */ m) => m.name).concat(page.comparison.custom_metrics || []);
+  const table = new RowTable(name, metrics, view.signal);
+  const filters = new Filters(view.query, (selection, query) => {
+    view.keepQuery(query);
+    table.select(selection).catch(() => {});
+  });
+  filters.setCounts(countsOf(page.comparison));
+  const progress = h("p", { class: "dim", role: "status" });
+  view.main.replaceChildren(head.element, progress, h("h2", {}, "Rows"),
+    filters.element, table.count, table.scroll,
+    h("p", { class: "dim keys" }, "Keys: / search; in the table up, down, Enter."));
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target instanceof HTMLInputElement) return;
+    event.preventDefault();
+    filters.find.focus();
+  }, { signal: view.signal });
+  await table.select(filters.selection());
+  if (isRunning(page.comparison)) {
+    const done = countsOf(page.comparison).reduce((a, b) => a + b, 0);
+    await follow(view, name, done, { head, filters, table, progress });
+  }
+}

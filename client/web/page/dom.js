@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of the page. Text is always set as text: names of ops, reasons and
+// stacks are foreign, and may contain markup.
+
+/**
+ * @typedef {Node | string | number | null | undefined | false} Child
+ */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * @param {Element} element
+ * @param {Record<string, any>} properties
+ */
+function setProperties(element, properties) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) {
+      element.addEventListener(name.slice(2), value);
+    } else {
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+  }
+}
+
+/**
+ * Creates an HTML element. A property `onclick` is a listener, any other one an
+ * attribute.
+ * @param {string} tag
+ * @param {Record<string, any>} [properties]
+ * @param {...Child} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, properties, ...children) {
+  const element = document.createElement(tag);
+  setProperties(element, properties || {});
+  append(element, children);
+  return element;
+}
+
+/**
+ * Creates an SVG element.
+ * @param {string} tag
+ * @param {Record<string, any>} [properties]
+ * @param {...Child} children
+ * @returns {SVGElement}
+ */
+export function svg(tag, properties, ...children) {
+  const element = /** @type {SVGElement} */ (document.createElementNS(SVG, tag));
+  setProperties(element, properties || {});
+  append(element, children);
+  return element;
+}
+
+/**
+ * @param {Element} element
+ * @param {Child[]} children
+ */
+function append(element, children) {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+}
+
+/**
+ * Returns the value of a custom property of the theme, such as `--fail`.
+ * @param {string} name
+ */
+export function ink(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/**
+ * Appends text in which numbers do not break at the end of a line.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function putText(element, text) {
+  for (const word of text.split(/(\s+)/)) {
+    if (word.length <= 40 && /^[-+(\[<>=]*\d[-+\d.,:;eE%x=)\]TZ]*$/.test(word)) {
+      element.append(h("span", { class: "nowrap" }, word));
+    } else if (word) {
+      element.append(word);
+    }
+  }
+  return element;
+}
+
+/**
+ * A list of labels and texts. `[label, text, row]`: a row leads to its page.
+ * @param {[string, string, number][]} facts
+ * @param {(row: number) => string} linkOf
+ */
+export function factList(facts, linkOf) {
+  const list = h("dl", { class: "facts" });
+  let last = "";
+  for (const [label, text, row] of facts) {
+    list.append(h("dt", {}, label === last ? "" : label));
+    last = label;
+    const value = h("dd");
+    putText(row >= 0 ? value.appendChild(h("a", { href: linkOf(row) })) : value, text);
+    list.append(value);
+  }
+  return list;
+}
+
+/**
+ * @param {string} verdict PASS, FAIL, PARTIAL or -
+ */
+export function verdictMark(verdict) {
+  return h("span", { class: `verdict ${verdict === "-" ? "none" : verdict}` },
+           verdict === "-" ? "no result" : verdict);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// One row: why it has its verdict, its metrics, distributions and stacks.
+import { call } from "./api.js";
+import { h, putText } from "./dom.js";
+import { numberText, shareText, toNumber } from "./format.js";
+import { histogramView } from "./histogram.js";
+import { comparisonLink } from "./runs.js";
+
+// Rows before and after this one that are listed.
+const NEIGHBOURS = 4;
+
+/**
+ * @param {string} comparison
+ * @param {number} row
+ */
+export const rowLink = (comparison, row) => `${comparisonLink(comparison)}/row/${row}`;
+
+/** @param {any} row */
+export const tensorText = (row) => `${row.op} ${row.io}${row.index === "" ? "" : `/${row.index}`}`;
+
+/** @param {any} row */
+function facts(row) {
+  const list = h("dl", { class: "facts" });
+  /** @param {string} label @param {string} text */
+  const add = (label, text) => {
+    if (text === "") return;
+    list.append(h("dt", {}, label), putText(h("dd"), text));
+  };
+  add("verdict", row.verdict + (row.origin === "" ? "" : `, ${row.origin}`));
+  if (row.decided_by) add("decided by", `${row.decided_by}, ${shareText(row.share)} of its bound`);
+  add("needs", row.predicate);
+  add("place", row.shards || `rank ${row.rank}`);
+  add("token", `${row.token}${row.call ? `, call ${row.call}` : ""}`);
+  add("request", row.request);
+  add("dtype", row.dtype);
+  add("shape", row.shape);
+  add("target", row.pairing);
+  if (row.non_finite) {
+    add("NaN or Inf", ["in the target", "in golden", "on both sides"][row.non_finite - 1]);
+  }
+  return list;
+}
+
+/** @param {any} row */
+function metricTable(row) {
+  const metrics = Object.entries(row.metrics);
+  if (metrics.length === 0) return h("p", { class: "dim" }, "No metrics: the pair was not measured.");
+  return h("table", { class: "small" }, h("tbody", {}, ...metrics.map(([name, value]) =>
+      h("tr", { class: name === row.decided_by && "on" }, h("th", { scope: "row" }, name),
+        h("td", { class: "n" }, numberText(/** @type {any} */ (value)))))));
+}
+
+/**
+ * @param {any} golden
+ * @param {any} target
+ */
+function sideTable(golden, target) {
+  const fields = ["count", "min", "max", "mean", "abs_max", "l2_norm", "nan_count",
+                  "positive_infinity_count", "negative_infinity_count", "zero_count"];
+  if (!golden && !target) return null;
+  return h("table", { class: "small" },
+    h("thead", {}, h("tr", {}, h("th"), h("th", { scope: "col", class: "n" }, "golden"),
+                     h("th", { scope: "col", class: "n" }, "target"))),
+    h("tbody", {}, ...fields.map((field) => h("tr", {},
+        h("th", { scope: "row" }, field.replaceAll("_", " ")),
+        ...[golden, target].map((side) =>
+            h("td", { class: "n" }, numberText(side?.summary?.[field])))))));
+}
+
+/**
+ * @param {any} golden
+ * @param {any} target
+ */
+function stacks(golden, target) {
+  const found = [["golden", golden?.stack], ["target", target?.stack]].filter(([, stack]) => stack);
+  if (found.length === 0) return h("p", { class: "dim" }, "No stack was recorded.");
+  if (found.length === 2 && found[0][1] === found[1][1]) found.splice(0, 2, ["both", golden.stack]);
+  return h("div", {}, ...found.map(([name, stack]) => h("details", { open: true },
+      h("summary", {}, name), h("pre", { tabindex: "0" }, stack))));
+}
+
+/**
+ * @param {string} comparison
+ * @param {any[]} rows
+ * @param {number} current
+ */
+function neighbours(comparison, rows, current) {
+  return h("ol", { class: "neighbours" }, ...rows.map((row) => h("li", {},
+      h("a", { href: rowLink(comparison, row.row), class: row.verdict,
+               "aria-current": row.row === current && "true" },
+        h("span", { class: "word" }, row.verdict), ` ${tensorText(row)}`,
+        h("span", { class: "dim" }, ` rank ${row.rank}, token ${row.token}`,
+          toNumber(row.share) >= 0 ? `, ${shareText(row.share)} of bound` : "")))));
+}
+
+/** @param {import("./main.js").View} view */
+export async function showRow(view) {
+  const [comparison, word] = view.words;
+  const number = Number(word);
+  const first = Math.max(0, number - NEIGHBOURS);
+  const numbers = Array.from({ length: NEIGHBOURS + number - first + 1 }, (_, i) => first + i);
+  const [page, near] = await Promise.all([
+    call("page.row", { comparison, rows: [number] }, view.signal),
+    call("page.rows", { comparison, rows: numbers }, view.signal),
+  ]);
+  if (view.signal.aborted) return;
+  const row = page.row;
+  view.setTitle(`Row ${number}: ${tensorText(row)}`);
+  const histogram = histogramView(page.golden.histogram, page.target.histogram);
+  view.main.replaceChildren(
+    h("p", { class: "path" }, h("a", { href: comparisonLink(comparison) }, comparison),
+      ` \u203a row ${number}`),
+    h("h1", {}, h("span", { class: `chip ${row.verdict}` }, row.verdict), " ", tensorText(row)),
+    putText(h("p", { class: "reason" }), row.reason),
+    h("div", { class: "columns" },
+      h("section", {}, facts(row), h("h2", {}, "Metrics"), metricTable(row)),
+      h("section", {}, h("h2", {}, "Values"), histogram,
+        page.note ? h("p", { class: "dim" }, `${histogram ? "Not drawn" : "No histogram"}: ${page.note}`) : null,
+        sideTable(page.golden.tensor, page.target.tensor)),
+      h("section", {}, h("h2", {}, "Recorded at"), stacks(page.golden.tensor, page.target.tensor),
+        h("h2", {}, "Rows before and after"), neighbours(comparison, near.rows, number))));
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement) return;
+    if (event.key === "Escape") location.hash = comparisonLink(comparison);
+    if (event.key === "j" || event.key === "k") {
+      const next = number + (event.key === "j" ? 1 : -1);
+      if (near.rows.some((/** @type {any} */ r) => r.row === next)) location.hash = rowLink(comparison, next);
+    }
+  }, { signal: view.signal });
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table of rows, of which only the visible ones are elements. Rows are
+// requested page by page as the user scrolls.
+import { call } from "./api.js";
+import { h } from "./dom.js";
+import { numberText, shareText } from "./format.js";
+import { rowLink, tensorText } from "./row.js";
+
+const PAGE_ROWS = 200;
+// Rows that one table holds: some 100 MiB. Filters find what is beyond.
+const ROWS_MAX = 50_000;
+const ROW_HEIGHT = 24;
+const NARROW_ROW_HEIGHT = 48;
+const SPARE_ROWS = 12;
+
+/**
+ * @typedef {object} Selection What the table shows, as in
+ *     ListComparisonRowsRequest.
+ * @property {string[]} verdicts
+ * @property {string[]} op_patterns
+ * @property {number[]} [ranks]
+ * @property {{first: number, last: number}[]} [tokens]
+ */
+
+/** @type {[string, string, (row: any) => string][]} Heading, class and text. */
+const COLUMNS = [
+  ["row", "n", (row) => String(row.row)],
+  ["verdict", "word", (row) => row.verdict],
+  ["op", "op", tensorText],
+  ["of bound", "n", (row) => shareText(row.share)],
+  ["reason", "reason", (row) => row.reason],
+  ["token", "n", (row) => String(row.token)],
+  ["rank", "n", (row) => String(row.rank)],
+  ["call", "n", (row) => String(row.call)],
+  ["dtype", "", (row) => row.dtype],
+  ["shape", "", (row) => row.shape],
+  ["origin", "", (row) => row.origin],
+];
+
+const narrow = matchMedia("(max-width: 480px)");
+
+export class RowTable {
+  /**
+   * @param {string} comparison
+   * @param {string[]} metrics Metrics to show, if rows have them.
+   * @param {AbortSignal} signal
+   */
+  constructor(comparison, metrics, signal) {
+    this.comparison = comparison;
+    this.signal = signal;
+    /** @type {[string, string, (row: any) => string][]} */
+    this.columns = [...COLUMNS.slice(0, -1),
+      ...metrics.map((name) => /** @type {[string, string, (row: any) => string]} */ (
+          [name, "n", (/** @type {any} */ row) => numberText(row.metrics[name])])),
+      ...COLUMNS.slice(-1)];
+    /** @type {any[]} */
+    this.rows = [];
+    this.token = "";
+    this.isDone = false;
+    this.generation = 0;
+    /** @type {Promise<void> | null} */
+    this.loading = null;
+    /** @type {Selection} */
+    this.selection = { verdicts: [], op_patterns: [] };
+    this.body = h("tbody");
+    this.count = h("span", { role: "status", class: "dim" });
+    this.scroll = h("div", { class: "rows scroll", tabindex: "0", role: "region",
+                             "aria-label": "Rows", onscroll: () => this.draw() },
+      h("table", {}, h("thead", {}, h("tr", {}, ...this.columns.map(([name, kind]) =>
+          h("th", { scope: "col", class: kind }, name)))), this.body));
+    this.body.addEventListener("click", (event) => this.open(event));
+    this.body.addEventListener("keydown", (event) => this.onKey(event));
+    narrow.addEventListener("change", () => this.draw(), { signal });
+    new ResizeObserver(() => this.draw()).observe(this.scroll);
+  }
+
+  /** @param {Selection} selection */
+  async select(selection) {
+    this.selection = selection;
+    this.generation += 1;
+    this.rows = [];
+    this.token = "";
+    this.isDone = false;
+    this.loading = null;
+    this.scroll.scrollTop = 0;
+    await this.load();
+  }
+
+  /**
+   * Adds rows that were just produced.
+   * @param {any[]} rows
+   */
+  add(rows) {
+    if (!this.isDone || rows.length === 0) return;
+    const last = this.rows.length ? this.rows[this.rows.length - 1].row : -1;
+    this.rows.push(...rows.filter((row) => row.row > last && this.isSelected(row)));
+    this.draw();
+  }
+
+  /** @param {any} row */
+  isSelected(row) {
+    const { verdicts, op_patterns: patterns, ranks, tokens } = this.selection;
+    return (verdicts.length === 0 || verdicts.includes(row.verdict.toUpperCase())) &&
+        patterns.length === 0 && !ranks?.length && !tokens?.length;
+  }
+
+  load() {
+    if (this.isDone || this.rows.length >= ROWS_MAX) return Promise.resolve();
+    this.loading ??= this.loadPage(this.generation).finally(() => { this.loading = null; });
+    return this.loading;
+  }
+
+  /** @param {number} generation */
+  async loadPage(generation) {
+    // A page may be empty although more follow.
+    const wanted = this.rows.length + PAGE_ROWS;
+    while (!this.isDone && this.rows.length < wanted) {
+      const page = await call("page.rows", {
+        comparison: this.comparison, page_size: PAGE_ROWS, page_token: this.token, ...this.selection,
+      }, this.signal);
+      if (generation !== this.generation) return;
+      this.rows.push(...page.rows);
+      this.token = page.next_page_token;
+      this.isDone = this.token === "";
+      this.draw();
+    }
+  }
+
+  height() { return narrow.matches ? NARROW_ROW_HEIGHT : ROW_HEIGHT; }
+
+  draw() {
+    const height = this.height();
+    const first = Math.max(0, Math.floor(this.scroll.scrollTop / height) - SPARE_ROWS);
+    const last = Math.min(this.rows.length,
+                          first + Math.ceil(this.scroll.clientHeight / height) + 2 * SPARE_ROWS);
+    const pad = (/** @type {number} */ count) => {
+      if (count <= 0) return null;
+      const space = h("td", { class: "pad", colspan: this.columns.length });
+      space.style.height = `${count * height}px`;
+      return h("tr", { "aria-hidden": "true" }, space);
+    };
+    const focused = this.body.contains(document.activeElement)
+        ? /** @type {HTMLElement} */ (document.activeElement).dataset.row : undefined;
+    const shown = [pad(first), ...this.rows.slice(first, last).map((row) => this.line(row)),
+                   pad(this.rows.length - last)];
+    this.body.replaceChildren(.../** @type {Node[]} */ (shown.filter((line) => line !== null)));
+    if (focused !== undefined) {
+      /** @type {HTMLElement | null} */ (this.body.querySelector(`[data-row="${focused}"]`))
+          ?.focus({ preventScroll: true });
+    }
+    const more = this.isDone ? "" : this.rows.length >= ROWS_MAX ? ", and more: use filters" : " so far";
+    this.count.textContent = `${this.rows.length} row${this.rows.length === 1 ? "" : "s"}${more}`;
+    if (last + PAGE_ROWS / 2 > this.rows.length) this.load().catch(() => {});
+  }
+
+  /** @param {any} row */
+  line(row) {
+    return h("tr", { class: row.verdict, "data-row": row.row, tabindex: "0" },
+             ...this.columns.map(([name, kind, text]) => h("td", { class: kind, title: kind === "reason" && text(row) },
+                 name === "op" && narrow.matches ? h("span", {}, text(row), h("small", {}, row.reason)) : text(row))));
+  }
+
+  /** @param {Event} event */
+  rowOf(event) {
+    const line = /** @type {Element} */ (event.target).closest("tr");
+    return line instanceof HTMLElement && line.dataset.row !== undefined ? line : null;
+  }
+
+  /** @param {Event} event */
+  open(event) {
+    const line = this.rowOf(event);
+    if (line) location.hash = rowLink(this.comparison, Number(line.dataset.row));
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    const line = this.rowOf(event);
+    if (!line) return;
+    if (event.key === "Enter") return this.open(event);
+    const next = event.key === "ArrowDown" ? line.nextElementSibling
+        : event.key === "ArrowUp" ? line.previousElementSibling : null;
+    if (!(next instanceof HTMLElement) || next.dataset.row === undefined) return;
+    event.preventDefault();
+    next.focus();
+  }
+}

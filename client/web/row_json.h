@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "client/ask/report/page/bound_share.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::web {
+
+// Returns a row as one JSON object for the page, with the texts of the HTML
+// report: `reason`, `shape`, `pairing` and others. Numbers that JSON does not
+// have are the texts `nan`, `inf` and `-inf`. Foreign text is not changed, so
+// the page must not interpret it.
+std::string RowJson(const v1::ComparisonRow& row, const ask::Bounds& bounds);
+
+// Returns `text` as a JSON string. Bytes that are not UTF-8 are replaced.
+std::string QuotedJson(const std::string& text);
+
+}  // namespace msitd::web

@@ -1,0 +1,246 @@
+"""The page of `msitctl web` in a browser.
+
+Requires chromium or chromium-headless-shell in PATH. Without one these tests are
+skipped, unless the lane `browser` of tests/run requires them.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, IS_REQUIRED, Browser
+from chunk_bytes import Chunk, Record, float32
+from web_pages import FAILING, MARKUP, ROWS, Web, compared, serving
+from wire import IngestStream
+
+from daemon import Daemon
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None and not IS_REQUIRED, reason="chromium is not installed"
+)
+
+# A folder for pictures of all views. Without it, there are none.
+PICTURES = os.environ.get("MSITD_WEB_PICTURES")
+SIZES = {"phone": (360, 740), "laptop": (1280, 900), "wall": (3840, 2160)}
+FIRST_VIEW_S = 1.0
+NEW_ROW_S = 1.0
+
+
+@pytest.fixture
+def web(daemon: Daemon) -> Iterator[Web]:
+    """The page of a daemon with a comparison."""
+    compared(daemon)
+    with serving(daemon) as web:
+        yield web
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    """A browser that was just started."""
+    browser = Browser(tmp_path)
+    browser.show(*SIZES["laptop"])
+    yield browser
+    browser.close()
+
+
+def go(browser: Browser, view: str) -> None:
+    """Goes to another view of the page that is open."""
+    browser.run(f"location.hash={view!r}")
+
+
+READY = "!document.querySelector('#main')?.textContent.startsWith('Loading')"
+
+
+def opened(browser: Browser, web: Web, view: str = "#/") -> None:
+    """Opens the page as the user does, and then a view."""
+    browser.open(web.url)
+    browser.wait("document.querySelector('.cards a')")
+    if view != "#/":
+        go(browser, view)
+        browser.wait("!document.querySelector('.cards a')")
+    browser.wait(READY)
+
+
+def test_the_overview_leads_to_the_cause(browser: Browser, web: Web) -> None:
+    opened(browser, web)
+    assert browser.run("location.hash") == "#/"
+    assert browser.run("localStorage.getItem('msitd-token')") == web.token
+    sentence = browser.run("document.querySelector('.sentence').textContent")
+    assert sentence.startswith("target differs from golden from layers.0.mlp on")
+    assert (
+        browser.run("document.querySelector('.cards .verdict').textContent") == "FAIL"
+    )
+    runs = browser.run(
+        "[...document.querySelectorAll('tbody th')].map(e=>e.textContent)"
+    )
+    assert runs == ["golden", "target"]
+    browser.run("document.querySelector('.cards a').click()")
+    browser.wait("document.querySelectorAll('tr[data-row]').length")
+    assert browser.run("document.querySelector('h1').textContent") == sentence
+    # Rows that pass are not in the way.
+    rows = browser.run(
+        "[...document.querySelectorAll('tr[data-row]')].map(e=>+e.dataset.row)"
+    )
+    assert rows == FAILING
+    link = "document.querySelector('.facts a')"
+    assert f"row {FAILING[0]}" in browser.run(f"{link}.textContent")
+    browser.run(f"{link}.click()")
+    browser.wait("document.querySelector('.chart')")
+    assert browser.run("location.hash") == f"#/c/c-000001/row/{FAILING[0]}"
+    assert "layers.0.mlp" in browser.run("document.querySelector('h1').textContent")
+    assert "model.py:2 forward" in browser.run(
+        "document.querySelector('pre').textContent"
+    )
+    assert browser.errors == []
+
+
+def test_names_of_ops_are_text(browser: Browser, web: Web) -> None:
+    opened(browser, web, "#/c/c-000001")
+    browser.wait("document.querySelectorAll('tr[data-row]').length")
+    text = browser.run("document.querySelector('.rows').textContent")
+    assert MARKUP in text
+    go(browser, "#/c/c-000001/row/3")
+    browser.wait("document.querySelector('.chart')")
+    assert MARKUP in browser.run("document.querySelector('h1').textContent")
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert "pwned" not in browser.run("document.title").split("layers")[0]
+    assert browser.errors == []
+
+
+def test_nothing_is_requested_elsewhere(browser: Browser, web: Web) -> None:
+    for view in ("#/c/c-000001", "#/c/c-000001/row/2", "#/node"):
+        opened(browser, web, view)
+    assert len(browser.requests) > 10
+    for url in browser.requests:
+        assert url.startswith((web.address, "data:")), url
+        assert web.token not in url.partition("#")[0]
+    # The policy refuses what the page does not do.
+    refused = browser.run(
+        "fetch('https://example.org/').then(()=>false,()=>true)"
+    ) and browser.run(
+        "new Promise(r=>{document.addEventListener('securitypolicyviolation',"
+        "()=>r(true));const s=document.createElement('script');"
+        "s.textContent='window.pwned=1';document.head.append(s);"
+        "setTimeout(()=>r(false),2000)})"
+    )
+    assert refused
+    assert browser.run("window.pwned") is None
+
+
+def test_the_table_is_used_by_keyboard(browser: Browser, web: Web) -> None:
+    opened(browser, web, "#/c/c-000001")
+    browser.wait("document.querySelectorAll('tr[data-row]').length")
+    browser.key("/", "/")
+    assert browser.run("document.activeElement.type") == "search"
+    for letter in "head":
+        browser.key(letter, letter)
+    browser.wait("document.querySelectorAll('tr[data-row]').length===2")
+    # The address has the search.
+    assert browser.run("location.hash") == "#/c/c-000001?find=head"
+    browser.run("document.querySelector('tr[data-row]').focus()")
+    browser.key("ArrowDown")
+    assert browser.run("document.activeElement.dataset.row") == "9"
+    browser.key("Enter")
+    browser.wait("location.hash==='#/c/c-000001/row/9'")
+    browser.wait("document.querySelector('.chart')")
+    browser.key("Escape")
+    browser.wait("location.hash==='#/c/c-000001'")
+
+
+def test_an_address_leads_to_what_it_shows(browser: Browser, web: Web) -> None:
+    opened(browser, web)
+    browser.open(f"{web.address}/#/c/c-000001?verdicts=pass%2Cfail&find=embed")
+    browser.wait("document.querySelectorAll('tr[data-row]').length===2")
+    browser.send("Page.reload")
+    browser.wait("document.querySelectorAll('tr[data-row]').length===2")
+    boxes = "[...document.querySelectorAll('.bar input:checked')].map(e=>e.value)"
+    assert browser.run(boxes) == ["fail", "pass"]
+
+
+def test_problems_are_in_words(browser: Browser, web: Web) -> None:
+    opened(browser, web, "#/c/none")
+    browser.wait("document.querySelector('[role=alert]')")
+    assert "none" in browser.run("document.querySelector('[role=alert]').textContent")
+    go(browser, "#/nowhere")
+    browser.wait(
+        "document.querySelector('[role=alert]')?.textContent.includes('no such')"
+    )
+    browser.run("localStorage.setItem('msitd-token','00')")
+    go(browser, "#/")
+    browser.wait(
+        "document.querySelector('[role=alert]')?.textContent.includes('msitctl web printed')"
+    )
+
+
+def test_a_failing_row_appears_while_the_runs_grow(
+    browser: Browser, daemon: Daemon
+) -> None:
+    streams = {run: IngestStream(daemon.channel(), run, 0) for run in ("g", "t")}
+
+    def record(token: int) -> None:
+        for run, stream in streams.items():
+            value = 9.0 if run == "t" and token == 2 else 1.0
+            one = Record("op", float32(value) * 8, [8], token=token, sequence=token)
+            stream.send_chunk(Chunk(run, [one], sequence=token).pack())
+            stream.wait_committed(token + 1)
+
+    for stream in streams.values():
+        stream.opened()
+    record(0)
+    with serving(daemon) as web:
+        web.call(
+            "ComparisonService.CreateComparison",
+            {
+                "comparison": {
+                    "golden_run": "g",
+                    "target_run": "t",
+                    "follow": True,
+                    "detach": True,
+                }
+            },
+        )
+        browser.open(web.url)
+        browser.wait("document.querySelector('.cards a')")
+        go(browser, "#/c/c-000001")
+        browser.wait("document.querySelector('.rows')")
+        record(1)
+        record(2)
+        # Token 2 is compared once both runs have the next one.
+        record(3)
+        browser.wait("document.querySelector('tr[data-row].fail')", 5)
+        finding = "document.querySelector('.facts a')?.textContent"
+        assert browser.wait(finding, 5).startswith("op output/0, rank 0, token 2")
+        assert browser.run("document.querySelectorAll('tr[data-row]').length") == 1
+        for stream in streams.values():
+            stream.finish()
+        for run in ("g", "t"):
+            daemon.ctl("run", "seal", run)
+        browser.wait("document.querySelector('.verdict').textContent==='FAIL'", 20)
+
+
+VIEWS = {
+    "overview": ("#/", "document.querySelector('.cards a')"),
+    "comparison": ("#/c/c-000001", "document.querySelectorAll('tr[data-row]').length"),
+    "row": ("#/c/c-000001/row/3", "document.querySelector('.chart')"),
+    "node": ("#/node", "document.querySelector('.facts')"),
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_views_fit_every_width(browser: Browser, web: Web, scheme: str) -> None:
+    opened(browser, web)
+    for name, (view, ready) in VIEWS.items():
+        for size, (width, height) in SIZES.items():
+            browser.show(width, height, scheme)
+            go(browser, view)
+            browser.wait(ready)
+            if PICTURES:
+                browser.picture(Path(PICTURES) / f"{name}-{size}-{scheme}.png")
+            # Wide tables scroll by themselves.
+            assert browser.run("document.documentElement.scrollWidth") <= width, (
+                name,
+                size,
+            )
+    assert browser.errors == []
+    assert ROWS
