@@ -11,6 +11,7 @@
 #include "client/ask/query/exit_code.h"
 #include "client/ask/text/json_text.h"
 #include "client/web/comparison_page.h"
+#include "client/web/group_json.h"
 #include "client/web/method_table.h"
 #include "client/web/row_json.h"
 #include "client/web/row_stream.h"
@@ -85,6 +86,11 @@ class ApiCall {
       v1::GetComparisonRequest request;
       MSITCTL_RETURN_IF_FAILED(ParseMessage(request_.body, request));
       return ComparisonPage(connection_, request.comparison(), json);
+    }
+    if (name == "page.groups") {
+      v1::SummarizeComparisonRowsRequest request;
+      MSITCTL_RETURN_IF_FAILED(ParseMessage(request_.body, request));
+      return GroupsPage(connection_, request, json);
     }
     if (name == "page.rows" || name == "page.row") {
       v1::ListComparisonRowsRequest request;

@@ -12,7 +12,6 @@
 
 #include "client/ask/query/daemon_metrics.h"
 #include "client/ask/query/paging.h"
-#include "client/ask/report/page/bound_share.h"
 #include "client/ask/report/page/html_report.h"
 #include "client/ask/report/page/page_header.h"
 #include "client/ask/report/page/row_histograms.h"
@@ -21,6 +20,7 @@
 #include "client/ask/text/policy_text.h"
 #include "client/web/method_table.h"
 #include "client/web/row_json.h"
+#include "protos/bounds/bound_share.h"
 
 namespace msitd::web {
 namespace {
@@ -183,7 +183,7 @@ ask::Outcome RowsPage(ask::Connection& connection,
   RowContext context;
   MSITCTL_RETURN_IF_FAILED(
       GetContext(connection, request.comparison(), context));
-  const ask::Bounds bounds(context.comparison, context.metrics);
+  const Bounds bounds(context.comparison, context.metrics);
   const WebMethod* const method =
       FindWebMethod("ComparisonService.ListComparisonRows");
   v1::ListComparisonRowsResponse response;
@@ -224,7 +224,7 @@ ask::Outcome RowPage(ask::Connection& connection, const std::string& name,
   } else {
     histogram.note = "a run was deleted, or is on another daemon";
   }
-  const ask::Bounds bounds(context.comparison, context.metrics);
+  const Bounds bounds(context.comparison, context.metrics);
   json = fmt::format(
       R"({{"row":{},"message":{},"golden":{{"tensor":{},"histogram":{}}},)"
       R"("target":{{"tensor":{},"histogram":{}}},"note":{}}})",

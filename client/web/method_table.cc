@@ -48,6 +48,8 @@ std::vector<WebMethod> MakeMethods() {
                &Comparisons::ListComparisonRows, "rows"),
       MethodOf("ComparisonService.ListComparisons",
                &Comparisons::ListComparisons, "comparisons"),
+      MethodOf("ComparisonService.SummarizeComparisonRows",
+               &Comparisons::SummarizeComparisonRows),
       MethodOf("NodeService.GetCapabilities", &Node::GetCapabilities),
       MethodOf("NodeService.GetNodeStatus", &Node::GetNodeStatus),
       MethodOf("NodeService.ListStreams", &Node::ListStreams, "streams"),

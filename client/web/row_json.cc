@@ -27,7 +27,7 @@ std::string Text(const Json& json) {
 
 }  // namespace
 
-std::string RowJson(const v1::ComparisonRow& row, const ask::Bounds& bounds) {
+std::string RowJson(const v1::ComparisonRow& row, const Bounds& bounds) {
   Json out = {{"row", row.row()},
               {"rank", row.rank()},
               {"token", row.token()},

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "client/ask/report/page/bound_share.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/bounds/bound_share.h"
 
 namespace msitd::web {
 
@@ -12,7 +12,7 @@ namespace msitd::web {
 // report: `reason`, `shape`, `pairing` and others. Numbers that JSON does not
 // have are the texts `nan`, `inf` and `-inf`. Foreign text is not changed, so
 // the page must not interpret it.
-std::string RowJson(const v1::ComparisonRow& row, const ask::Bounds& bounds);
+std::string RowJson(const v1::ComparisonRow& row, const Bounds& bounds);
 
 // Returns `text` as a JSON string. Bytes that are not UTF-8 are replaced.
 std::string QuotedJson(const std::string& text);

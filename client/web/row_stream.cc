@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "client/ask/query/daemon_metrics.h"
-#include "client/ask/report/page/bound_share.h"
 #include "client/ask/text/policy_text.h"
 #include "client/web/row_json.h"
+#include "protos/bounds/bound_share.h"
 
 namespace msitd::web {
 namespace {
@@ -92,7 +92,7 @@ class RowStreamer {
 
   void SendRows(const v1::StreamComparisonRowsResponse& response) {
     const v1::Comparison& comparison = response.comparison();
-    const ask::Bounds bounds(comparison, metrics_);
+    const Bounds bounds(comparison, metrics_);
     std::vector<std::string> rows;
     for (const v1::ComparisonRow& row : response.rows()) {
       next_row_ = row.row() + 1;

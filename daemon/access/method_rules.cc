@@ -54,6 +54,8 @@ constexpr MethodRule kRules[] = {
      Audit::kNever},
     {"ComparisonService.StreamComparisonRows", Role::kReader, Of::kNobody,
      Audit::kNever},
+    {"ComparisonService.SummarizeComparisonRows", Role::kReader, Of::kNobody,
+     Audit::kNever},
     {"ComparisonService.AddRowMetrics", Role::kReader, Of::kComparison,
      Audit::kChange},
     {"IngestService.WriteChunks", Role::kWriter, Of::kRun, Audit::kChange},

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/job/comparison_job.h"
+#include "daemon/compare/job/row_groups.h"
 #include "daemon/query/page_token.h"
 #include "daemon/query/tensor_query.h"
 #include "daemon/query/time_limit.h"
@@ -249,6 +251,38 @@ absl::Status ComparisonServiceImpl::ListRows(
   }
 }
 
+absl::Status ComparisonServiceImpl::SummarizeRows(
+    const Call& call, const v1::SummarizeComparisonRowsRequest& request,
+    v1::SummarizeComparisonRowsResponse& response) {
+  MSITD_ASSIGN_OR_RETURN(const uint64_t id,
+                         ToComparisonId(request.comparison()));
+  if (request.first_row() < 0) {
+    return FieldInvalid("first_row",
+                        fmt::format("{} is negative", request.first_row()));
+  }
+  MSITD_ASSIGN_OR_RETURN(const compare::ComparisonView view, jobs_.Get(id));
+  MSITD_ASSIGN_OR_RETURN(compare::RowGroups groups,
+                         compare::RowGroups::Create(request, view.comparison));
+  const auto deadline = std::chrono::steady_clock::now() + query::kPageTimeMax;
+  const int64_t row_count = compare::RowCount(view.comparison);
+  int64_t next = request.first_row();
+  while (next < row_count && groups.size_bytes() < kPageBytes) {
+    MSITD_RETURN_IF_ERROR(call.Check());
+    MSITD_ASSIGN_OR_RETURN(
+        const std::vector<v1::ComparisonRow> rows,
+        jobs_.Rows(id, next,
+                   std::min<uint64_t>(kRowsAtATime, row_count - next)));
+    if (rows.empty()) break;
+    for (const v1::ComparisonRow& row : rows) groups.Add(row);
+    next += static_cast<int64_t>(rows.size());
+    if (std::chrono::steady_clock::now() >= deadline) break;
+  }
+  groups.MoveTo(response);
+  response.set_next_row(next);
+  response.set_row_count(row_count);
+  return absl::OkStatus();
+}
+
 grpc::ServerUnaryReactor* ComparisonServiceImpl::CreateComparison(
     grpc::CallbackServerContext* context,
     const v1::CreateComparisonRequest* request, v1::Comparison* response) {
@@ -328,6 +362,16 @@ ComparisonServiceImpl::StreamComparisonRows(
     const v1::StreamComparisonRowsRequest* request) {
   return StreamCall<v1::StreamComparisonRowsResponse>::Start(
       pools_.queries, *context, StreamRows(jobs_, *request));
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::SummarizeComparisonRows(
+    grpc::CallbackServerContext* context,
+    const v1::SummarizeComparisonRowsRequest* request,
+    v1::SummarizeComparisonRowsResponse* response) {
+  return UnaryCall::Start(pools_.queries, *context,
+                          [=, this](const Call& call) {
+                            return SummarizeRows(call, *request, *response);
+                          });
 }
 
 grpc::ServerUnaryReactor* ComparisonServiceImpl::AddRowMetrics(

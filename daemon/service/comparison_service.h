@@ -27,6 +27,8 @@ class ComparisonServiceImpl final
     Bound("DeleteComparison", &ComparisonServiceImpl::DeleteComparison);
     Bound("ListComparisonRows", &ComparisonServiceImpl::ListComparisonRows);
     Bound("StreamComparisonRows", &ComparisonServiceImpl::StreamComparisonRows);
+    Bound("SummarizeComparisonRows",
+          &ComparisonServiceImpl::SummarizeComparisonRows);
     Bound("AddRowMetrics", &ComparisonServiceImpl::AddRowMetrics,
           kLargeRequestBytesMax);
   }
@@ -62,6 +64,10 @@ class ComparisonServiceImpl final
   grpc::ServerWriteReactor<v1::StreamComparisonRowsResponse>*
   StreamComparisonRows(grpc::CallbackServerContext* context,
                        const v1::StreamComparisonRowsRequest* request) override;
+  grpc::ServerUnaryReactor* SummarizeComparisonRows(
+      grpc::CallbackServerContext* context,
+      const v1::SummarizeComparisonRowsRequest* request,
+      v1::SummarizeComparisonRowsResponse* response) override;
   grpc::ServerUnaryReactor* AddRowMetrics(
       grpc::CallbackServerContext* context,
       const v1::AddRowMetricsRequest* request,
@@ -78,6 +84,9 @@ class ComparisonServiceImpl final
   absl::Status ListRows(const Call& call,
                         const v1::ListComparisonRowsRequest& request,
                         v1::ListComparisonRowsResponse& response);
+  absl::Status SummarizeRows(const Call& call,
+                             const v1::SummarizeComparisonRowsRequest& request,
+                             v1::SummarizeComparisonRowsResponse& response);
 
   compare::ComparisonJobs& jobs_;
   const CallPools pools_;

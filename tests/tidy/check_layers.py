@@ -120,6 +120,8 @@ MODULES: dict[str, Module] = {
     "protos/compute": Module((*LOWEST, *COMPUTE_PARTS)),
     "protos/text": Module(("protos/status",), COMMON),
     "protos/pem": Module(("protos/status",), (*COMMON, "openssl")),
+    # Of messages, which the daemon and its clients have in common.
+    "protos/bounds": Module((), ("protobuf", "stubs")),
     "protos/chunk": Module((*LOWEST, "protos/status"), (*COMMON, "xxhash")),
     "protos/shm": Module(
         (*LOWEST, "protos/status", "protos/chunk/chunk_draft.h"),
@@ -386,6 +388,8 @@ MODULES: dict[str, Module] = {
             "daemon/compare/judge",
             "daemon/compare/explain",
             "daemon/compare/origin",
+            "daemon/compute",
+            "protos/bounds",
         ),
         COMPARE_LIBRARIES,
     ),
@@ -515,7 +519,7 @@ MODULES: dict[str, Module] = {
         (*COMMON, *RPC, "openssl"),
     ),
     "client/ask/fanout": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json")),
-    "client/ask/report": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json", "xlsx")),
+    "client/ask/report": Module((*PROTOS, "protos/bounds", *ASK_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ask/print": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC)),
     "client/ask/plugin": Module(
         (*PROTOS, "protos/compute/number", *ASK_BASE), (*COMMON, *RPC)
@@ -625,7 +629,13 @@ MODULES: dict[str, Module] = {
     ),
     # The page of msitctl web.
     "client/web": Module(
-        (*PROTOS, *ASK_BASE, "client/ask/fanout", "client/ask/report"),
+        (
+            *PROTOS,
+            "protos/bounds",
+            *ASK_BASE,
+            "client/ask/fanout",
+            "client/ask/report",
+        ),
         (*COMMON, *RPC, "json"),
     ),
     # The command line names the commands; they work with the invocation it makes.

@@ -65,6 +65,7 @@ RULES = (
             "client/ask/plugin",
             "client/ask/print",
             "client/ask/query/daemon_metrics.h",
+            "client/ask/query/row_groups.h",
             "client/ask/report",
             "client/ask/text",
             "client/foreign/fill/run_target.h",
@@ -73,6 +74,7 @@ RULES = (
             "client/msit/pair/private_comparison.h",
             "client/msitctl",
             "daemon/compare",
+            "protos/bounds",
         ),
     ),
     Rule(

@@ -17,6 +17,7 @@
 #include "client/msitctl/compare/report.h"
 #include "client/msitctl/compare/run.h"
 #include "client/msitctl/compare/sorted_rows.h"
+#include "client/msitctl/compare/stats_command.h"
 #include "client/msitctl/compare/wait.h"
 #include "client/msitctl/flag/field_flags.h"
 #include "client/msitctl/flag/not_empty.h"
@@ -497,6 +498,7 @@ void AddCompareCommands(CommandLine& line) {
               ComparisonLayout(), &Stub::ListComparisons);
   AddGetComparison(line, noun);
   AddRows(line, noun);
+  AddRowStatsVerb(line, noun);
   AddReport(line, noun);
   AddMetric(line, noun);
   AddNamedVerb(line, noun,

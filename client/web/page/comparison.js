@@ -3,6 +3,7 @@
 import { call, readLines } from "./api.js";
 import { factList, h, verdictMark } from "./dom.js";
 import { countText, toNumber } from "./format.js";
+import { HeatMap } from "./heat.js";
 import { rowLink } from "./row.js";
 import { RowTable } from "./rows.js";
 
@@ -124,7 +125,7 @@ async function follow(view, name, firstRow, parts) {
   const onLine = (/** @type {any} */ line) => {
     if (line.error) {
       parts.progress.textContent = line.error;
-      hasEnded = true;
+      hasEnded = line.error.startsWith("NOT_FOUND");
       return;
     }
     next = line.next_row;
@@ -172,7 +173,12 @@ export async function showComparison(view) {
   });
   filters.setCounts(countsOf(page.comparison));
   const progress = h("p", { class: "dim", role: "status" });
-  view.main.replaceChildren(head.element, progress, h("h2", {}, "Rows"),
+  const map = new HeatMap(name, page.comparison.first_divergence, view.signal);
+  map.show("op").catch((error) => {
+    // Several daemons, or one that does not summarize rows.
+    if (!view.signal.aborted) map.fail(error);
+  });
+  view.main.replaceChildren(head.element, progress, map.element, h("h2", {}, "Rows"),
     filters.element, table.count, table.scroll,
     h("p", { class: "dim keys" }, "Keys: / search; in the table up, down, Enter."));
   addEventListener("keydown", (event) => {

@@ -54,9 +54,16 @@ async function route() {
   for (const [pattern, show] of VIEWS) {
     const match = pattern.exec(path || "/");
     if (!match) continue;
+    /** @type {string[]} */
+    let words = [];
+    try {
+      words = match.slice(1).map(decodeURIComponent);
+    } catch {
+      break;
+    }
     const view = {
       main,
-      words: match.slice(1).map(decodeURIComponent),
+      words,
       query: new URLSearchParams(query || ""),
       signal,
       setTitle: (/** @type {string} */ title) => { document.title = `${title} \u2013 msitd`; },

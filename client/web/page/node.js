@@ -11,17 +11,23 @@ const POLL_MS = 2000;
  * @param {any} value
  */
 function fieldText(name, value) {
-  if (name.endsWith("_bytes")) return sizeText(value);
+  if (/_bytes(_max)?$/.test(name)) return sizeText(value);
+  if (/^\d+\.\d+s$/.test(String(value))) return `${Math.round(parseFloat(value))}s`;
   if (/^-?\d+$/.test(String(value))) return countText(value);
   return String(value);
 }
 
+// Counters that are 0 on a healthy node.
+const PROBLEM = /^(refused|conflict|dropped|torn|corrupt|false|truncated|missing|unread|unreadable)_/;
+
 /** @param {any} status */
 function statusList(status) {
-  const list = h("dl", { class: "facts" });
+  const list = h("dl", { class: "counters" });
   for (const [name, value] of Object.entries(status)) {
     if (typeof value === "object" || value === "") continue;
-    list.append(h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, fieldText(name, value)));
+    const isProblem = PROBLEM.test(name) && Number(value) > 0;
+    list.append(h("div", {}, h("dt", {}, name.replaceAll("_", " ")),
+                  h("dd", { class: isProblem && "bad" }, fieldText(name, value))));
   }
   return list;
 }

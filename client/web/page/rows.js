@@ -93,7 +93,8 @@ export class RowTable {
   add(rows) {
     if (!this.isDone || rows.length === 0) return;
     const last = this.rows.length ? this.rows[this.rows.length - 1].row : -1;
-    this.rows.push(...rows.filter((row) => row.row > last && this.isSelected(row)));
+    this.rows.push(...rows.filter((row) => row.row > last && this.isSelected(row))
+                       .slice(0, Math.max(0, ROWS_MAX - this.rows.length)));
     this.draw();
   }
 

@@ -148,6 +148,28 @@ def test_the_table_is_used_by_keyboard(browser: Browser, web: Web) -> None:
     browser.wait("location.hash==='#/c/c-000001'")
 
 
+def test_the_map_leads_to_the_worst_row(browser: Browser, web: Web) -> None:
+    opened(browser, web, "#/c/c-000001")
+    browser.wait(
+        "document.querySelector('.map .legend')?.textContent.includes('fails')"
+    )
+    browser.run("document.querySelector('canvas.heat').focus()")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        browser.key(key)
+    tip = "document.querySelector('.tip').textContent"
+    assert browser.run(tip) == "layers.0.mlp, token 1: fails, worst is row 7"
+    # Cells that pass and cells that fail have different colors.
+    colors = browser.run(
+        "(()=>{const c=document.querySelector('canvas.heat');"
+        "const d=c.getContext('2d').getImageData(0,0,c.width,c.height);"
+        "return new Set(new Uint32Array(d.data.buffer)).size})()"
+    )
+    assert colors > 5
+    browser.key("Enter")
+    browser.wait("location.hash==='#/c/c-000001/row/7'")
+    assert browser.errors == []
+
+
 def test_an_address_leads_to_what_it_shows(browser: Browser, web: Web) -> None:
     opened(browser, web)
     browser.open(f"{web.address}/#/c/c-000001?verdicts=pass%2Cfail&find=embed")
@@ -162,6 +184,10 @@ def test_problems_are_in_words(browser: Browser, web: Web) -> None:
     opened(browser, web, "#/c/none")
     browser.wait("document.querySelector('[role=alert]')")
     assert "none" in browser.run("document.querySelector('[role=alert]').textContent")
+    go(browser, "#/c/%E0%A4%A")
+    browser.wait(
+        "document.querySelector('[role=alert]')?.textContent.includes('no such')"
+    )
     go(browser, "#/nowhere")
     browser.wait(
         "document.querySelector('[role=alert]')?.textContent.includes('no such')"
@@ -223,7 +249,7 @@ VIEWS = {
     "overview": ("#/", "document.querySelector('.cards a')"),
     "comparison": ("#/c/c-000001", "document.querySelectorAll('tr[data-row]').length"),
     "row": ("#/c/c-000001/row/3", "document.querySelector('.chart')"),
-    "node": ("#/node", "document.querySelector('.facts')"),
+    "node": ("#/node", "document.querySelector('.counters')"),
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msitd import query
 from web_pages import FAILING, MARKUP, ROWS, TIMEOUT_S, Web, compared, serving
 
 from daemon import BIN_DIR, Daemon
@@ -159,6 +160,44 @@ def test_rows_remain_after_their_runs(web: Web, daemon: Daemon) -> None:
     assert page["row"]["verdict"] == "fail"
     assert page["golden"] == {"tensor": None, "histogram": None}
     assert page["note"]
+
+
+def test_groups_are_compact_and_continue_at_any_row(web: Web, daemon: Daemon) -> None:
+    request = {"comparison": "c-000001", "group_by": ["OP", "TOKEN"]}
+    whole = web.call("page.groups", request)
+    assert whole["next_row"] == whole["row_count"] == ROWS
+    assert whole["has_ended"] is True
+    assert len(whole["groups"]) == ROWS
+    failing = [g for g in whole["groups"] if g[4]]
+    assert [g[8] for g in failing] == FAILING
+    assert all(g[7] > 1 for g in failing)
+    assert whole["ops"][3] == f"layers.1.{MARKUP}"
+    rest = web.call("page.groups", {**request, "first_row": 4})
+    assert [g[8] for g in rest["groups"]] == list(range(4, ROWS))
+    by_rank = web.call("page.groups", {**request, "group_by": ["RANK"]})
+    assert [g[:7] for g in by_rank["groups"]] == [[0, 0, 0, 4, 6, 0, 0]]
+    for bad in ({"value": "none"}, {"first_row": -1}, {"group_by": ["OP", "OP"]}):
+        web.call("page.groups", {**request, **bad}, expect=400)
+    # msitctl prints the same.
+    groups = daemon.ctl_json("compare", "stats", "c-000001", "--by", "op")["groups"]
+    assert [(g["op"], g["fail_count"], g["worst_row"]) for g in groups] == [
+        ("embed", "0", "0"),
+        ("layers.0.attn", "0", "1"),
+        ("layers.0.mlp", "2", "2"),
+        (f"layers.1.{MARKUP}", "2", "3"),
+        ("head", "2", "4"),
+    ]
+    # So does Python.
+    listed = query.connect(daemon.endpoint).comparisons.groups("latest", by="op")
+    assert [(g.op, str(g.fail_count), str(g.worst_row)) for g in listed] == [
+        (g["op"], g["fail_count"], g["worst_row"]) for g in groups
+    ]
+    text = daemon.ctl("compare", "stats", "c-000001", "--value", "max_abs").stdout
+    heads, values = (line.split() for line in text.splitlines())
+    wanted = {"pass": "4", "fail": "6", "unmatched": "0", "worst": "10", "row": "4"}
+    assert wanted.items() <= dict(zip(heads, values, strict=True)).items()
+    error = daemon.ctl("compare", "stats", "c-000001", "--value", "none", expect=67)
+    assert "no metric of this name" in error.stderr
 
 
 def stream(web: Web, body: object) -> list[dict[str, object]]:

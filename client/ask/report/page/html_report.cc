@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_replace.h"
 #include "client/ask/report/page/alike_reason.h"
-#include "client/ask/report/page/bound_share.h"
 #include "client/ask/report/page/page_header.h"
 #include "client/ask/report/page/report_page.h"
 #include "client/ask/report/page/row_histograms.h"
@@ -20,6 +19,7 @@
 #include "client/ask/report/schema/row_fields.h"
 #include "client/ask/text/conclusion.h"
 #include "protos/base/tensor_key.h"
+#include "protos/bounds/bound_share.h"
 #include "protos/status/status.h"
 
 namespace msitd::ask {

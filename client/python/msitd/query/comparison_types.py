@@ -20,6 +20,9 @@ Verdict = Literal["pass", "fail", "unmatched", "skipped"]
 Preset = Literal["torch", "polygraphy", "sglang", "msit", "msprobe", "bitwise", "fp8"]
 """Tolerances by element type; see docs/predicates.md."""
 
+RowGroupBy = Literal["op", "rank", "token"]
+"""A property of rows that distinguishes groups."""
+
 Reading = Literal["bytes", "unproven", "samples"]
 """The bytes that are read of a pair whose hashes differ. These are all bytes,
 all bytes except those of pairs that the summaries prove to fail, or at most
@@ -185,6 +188,27 @@ class Matching:
     """
     backward_by_number: bool = False
     """Pairs backward calls of msprobe only by number, never by their order."""
+
+
+@mirrors("SummarizeComparisonRowsResponse.Group")
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows of a comparison that have the same op, rank or token."""
+
+    op: str
+    """Empty if rows are not grouped by op; rank and token are then 0."""
+    rank: int
+    token: int
+    pass_count: int
+    fail_count: int
+    unmatched_count: int
+    skipped_count: int
+    worst: float | None
+    """The worst value of the rows; None if no row has the value."""
+    worst_row: int
+    """Number of the row with the worst value, of those that fail if any does."""
+    non_finite_count: int
+    """Rows whose target tensor has NaN or infinities."""
 
 
 @mirrors("RequiredTolerance")

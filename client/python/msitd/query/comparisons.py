@@ -18,6 +18,8 @@ from msitd.query.comparison_types import (
     Matching,
     Policy,
     Reading,
+    RowGroup,
+    RowGroupBy,
     Verdict,
 )
 from msitd.query.connection import Caller, seconds_of
@@ -27,6 +29,7 @@ from msitd.query.messages import from_message, new, to_message
 from msitd.query.node import Node
 from msitd.query.plotting import plot_rows
 from msitd.query.reporting import write_report
+from msitd.query.row_groups import merged_groups
 from msitd.query.types import TensorFilter, checked_filter
 
 # Polling starts fast, for short comparisons, and slows to twice a second.
@@ -300,6 +303,53 @@ class Comparisons:
             },
             limit,
         )
+
+    def groups(
+        self,
+        comparison: Comparison | str | int,
+        by: RowGroupBy | Iterable[RowGroupBy] | None = None,
+        *,
+        value: str = "share",
+    ) -> list[RowGroup]:
+        """Counts the rows of a comparison by group, and finds the worst of each.
+
+        The daemon reduces the rows, so that comparisons of millions of rows
+        have an overview. Supported with a single daemon only.
+
+        Args:
+            comparison: The comparison, or its name as in `get`.
+            by: Properties to group by; None: all rows form one group.
+            value: A metric, or `share` for the error as a share of its bound.
+
+        Returns:
+            Groups in the order of their first rows.
+
+        Raises:
+            QueryError: `INVALID_ARGUMENT` for a value that the daemon does not
+                have, or a property that is given twice.
+        """
+        answers = []
+        row_count = next_row = 0
+        while not answers or next_row < row_count:
+            request = new(
+                "SummarizeComparisonRowsRequest",
+                comparison=self._name_of(comparison),
+                first_row=next_row,
+                group_by=arguments.texts("by", by),
+                value=value,
+            )
+            answer = self._caller.unary(
+                "ComparisonService/SummarizeComparisonRows",
+                request,
+                "SummarizeComparisonRowsResponse",
+            )
+            answers.append([from_message(group) for group in answer.groups])
+            if answer.next_row <= next_row:
+                break
+            next_row, row_count = answer.next_row, answer.row_count
+        table = Node(self._caller).capabilities().metric_table
+        lowest = {m.name for m in table if m.direction == "higher_is_better"}
+        return merged_groups(answers, lowest_is_worst=value in lowest)
 
     def follow(
         self, comparison: Comparison | str | int, *, first_row: int = 0

@@ -25,8 +25,9 @@ TEST(PageFilesTest, HasThePageAndItsFiles) {
 
 TEST(PageFilesTest, HasTheModulesThatModulesImport) {
   const std::regex reference(R"re(from "\.(/[a-z]+\.js)")re");
-  for (const char* name : {"/main.js", "/comparison.js", "/rows.js", "/row.js",
-                           "/runs.js", "/histogram.js", "/node.js"}) {
+  for (const char* name :
+       {"/main.js", "/comparison.js", "/rows.js", "/row.js", "/runs.js",
+        "/heat.js", "/histogram.js", "/node.js"}) {
     const PageFile* const module = FindPageFile(name);
     ASSERT_NE(module, nullptr) << name;
     const std::string text(module->text);

@@ -28,7 +28,7 @@ TEST(RowJsonTest, HasTheTextsOfTheRow) {
   metric->set_metric("kl");
   metric->set_value(std::numeric_limits<double>::infinity());
   const auto json =
-      nlohmann::json::parse(RowJson(row, ask::Bounds(v1::Comparison(), {})));
+      nlohmann::json::parse(RowJson(row, Bounds(v1::Comparison(), {})));
   EXPECT_EQ(json["row"], 7);
   EXPECT_EQ(json["io"], "output");
   EXPECT_EQ(json["verdict"], "fail");
@@ -44,7 +44,7 @@ TEST(RowJsonTest, ForeignTextIsDataOnOneLine) {
   v1::ComparisonRow row;
   const std::string op = "<img src=x onerror=alert(1)>\"\\\n\xff\u2028";
   row.set_op(op);
-  const std::string text = RowJson(row, ask::Bounds(v1::Comparison(), {}));
+  const std::string text = RowJson(row, Bounds(v1::Comparison(), {}));
   EXPECT_EQ(text.find('\n'), std::string::npos);
   const auto json = nlohmann::json::parse(text);
   // Bytes that are not UTF-8 are replaced.

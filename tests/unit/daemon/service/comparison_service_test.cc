@@ -341,6 +341,48 @@ TEST_F(ComparisonServiceTest, RowsArePagedAndFilteredByVerdict) {
   EXPECT_THAT(pages(), ElementsAre("op5 "));
 }
 
+TEST_F(ComparisonServiceTest, RowsAreSummarizedFromAnyRowOn) {
+  for (int i = 0; i < 6; ++i) {
+    RecordPair(fmt::format("op{}", i), i % 2 == 0 ? 1 : 2);
+  }
+  const std::string name = Created();
+  AwaitEnd(name);
+  v1::SummarizeComparisonRowsRequest request;
+  v1::SummarizeComparisonRowsResponse response;
+  const auto summarize = [&] {
+    grpc::ClientContext context;
+    response.Clear();
+    return stub_->SummarizeComparisonRows(&context, request, &response);
+  };
+  request.set_comparison(name);
+  ASSERT_TRUE(summarize().ok());
+  ASSERT_EQ(response.groups_size(), 1);
+  EXPECT_EQ(response.groups(0).pass_count(), 3);
+  EXPECT_EQ(response.groups(0).fail_count(), 3);
+  EXPECT_EQ(response.groups(0).worst_row(), 1);
+  EXPECT_GT(response.groups(0).worst(), 1);
+  EXPECT_EQ(response.next_row(), 6);
+  EXPECT_EQ(response.row_count(), 6);
+  request.set_first_row(4);
+  request.add_group_by(v1::SummarizeComparisonRowsRequest::OP);
+  request.set_value("max_abs");
+  ASSERT_TRUE(summarize().ok());
+  ASSERT_EQ(response.groups_size(), 2);
+  EXPECT_EQ(response.groups(0).op(), "op4");
+  EXPECT_EQ(response.groups(1).worst(), 1);
+  request.set_first_row(6);
+  ASSERT_TRUE(summarize().ok());
+  EXPECT_EQ(response.groups_size(), 0);
+  EXPECT_EQ(response.next_row(), 6);
+  request.set_first_row(-1);
+  EXPECT_EQ(ReasonOf(summarize()), "FIELD_INVALID");
+  request.set_first_row(0);
+  request.set_value("none");
+  EXPECT_EQ(ReasonOf(summarize()), "FIELD_INVALID");
+  request.set_comparison("c-000099");
+  EXPECT_EQ(ReasonOf(summarize()), "COMPARISON_NOT_FOUND");
+}
+
 TEST_F(ComparisonServiceTest, ComparisonsArePaged) {
   const std::vector<std::string> names = {Created(), "", ""};
   AwaitEnd(names[0]);

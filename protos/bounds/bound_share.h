@@ -10,7 +10,7 @@
 #include "msitd/v1/node_service.pb.h"
 
 // The share of its tolerance that a row uses.
-namespace msitd::ask {
+namespace msitd {
 
 // The error of a metric as a share of its bound: 0 for no error, 1 at the
 // bound, infinite if it cannot be expressed.
@@ -53,4 +53,4 @@ class Bounds {
   std::map<std::string, std::vector<Bound>, std::less<>> by_predicate_;
 };
 
-}  // namespace msitd::ask
+}  // namespace msitd

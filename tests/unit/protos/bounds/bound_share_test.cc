@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ask/report/page/bound_share.h"
+#include "protos/bounds/bound_share.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-namespace msitd::ask {
+namespace msitd {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -110,4 +110,4 @@ TEST(BoundShareTest, OfTwoElementTolerancesTheKinderOneCounts) {
 }
 
 }  // namespace
-}  // namespace msitd::ask
+}  // namespace msitd

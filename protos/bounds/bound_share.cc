@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ask/report/page/bound_share.h"
+#include "protos/bounds/bound_share.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string_view>
 
-#include "client/ask/report/schema/row_fields.h"
-
-namespace msitd::ask {
+namespace msitd {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A ratio of amplitudes.
 constexpr double kDecibelsPerDecade = 20;
+
+std::optional<double> MetricOf(const v1::ComparisonRow& row,
+                               std::string_view name) {
+  for (const v1::MetricValue& metric : row.metrics()) {
+    if (metric.metric() == name) return metric.value();
+  }
+  return std::nullopt;
+}
 
 v1::Metric MetricNamed(const std::vector<v1::Metric>& metrics,
                        const std::string& name) {
@@ -108,4 +114,4 @@ std::optional<BoundShare> Bounds::Decided(const v1::ComparisonRow& row) const {
   return out;
 }
 
-}  // namespace msitd::ask
+}  // namespace msitd

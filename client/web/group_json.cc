@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/web/group_json.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "client/web/row_json.h"
+
+namespace msitd::web {
+namespace {
+
+using GroupMessage = v1::SummarizeComparisonRowsResponse::Group;
+
+std::string WorstJson(const GroupMessage& group) {
+  if (!group.has_worst()) return "null";
+  if (std::isnan(group.worst())) return "\"nan\"";
+  if (std::isinf(group.worst())) {
+    return group.worst() < 0 ? "\"-inf\"" : "\"inf\"";
+  }
+  return fmt::format("{:.6g}", group.worst());
+}
+
+}  // namespace
+
+ask::Outcome GroupsPage(ask::Connection& connection,
+                        const v1::SummarizeComparisonRowsRequest& request,
+                        std::string& json) {
+  using Stub = v1::ComparisonService::Stub;
+  // Before the rows, so that none is produced in between.
+  v1::Comparison comparison;
+  MSITCTL_RETURN_IF_FAILED(connection.AskByName(
+      &Stub::GetComparison, request.comparison(), comparison));
+  v1::SummarizeComparisonRowsResponse response;
+  MSITCTL_RETURN_IF_FAILED(
+      connection.Ask(&Stub::SummarizeComparisonRows, request, response));
+  std::unordered_map<std::string_view, size_t> positions;
+  std::vector<std::string> ops;
+  std::vector<std::string> groups;
+  groups.reserve(static_cast<size_t>(response.groups_size()));
+  for (const GroupMessage& group : response.groups()) {
+    const auto [found, is_new] = positions.try_emplace(group.op(), ops.size());
+    if (is_new) ops.push_back(QuotedJson(group.op()));
+    groups.push_back(fmt::format("[{},{},{},{},{},{},{},{},{}]", found->second,
+                                 group.rank(), group.token(),
+                                 group.pass_count(), group.fail_count(),
+                                 group.unmatched_count(), group.skipped_count(),
+                                 WorstJson(group), group.worst_row()));
+  }
+  const bool has_ended = comparison.state() != v1::Comparison::PENDING &&
+                         comparison.state() != v1::Comparison::RUNNING;
+  json =
+      fmt::format(R"({{"ops":[{}],"groups":[{}],"next_row":{},"row_count":{},)"
+                  R"("has_ended":{}}})",
+                  fmt::join(ops, ","), fmt::join(groups, ","),
+                  response.next_row(), response.row_count(), has_ended);
+  return {};
+}
+
+}  // namespace msitd::web
