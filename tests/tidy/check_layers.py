@@ -780,11 +780,7 @@ PYTHON_LAYERS: tuple[tuple[str, ...], ...] = (
     # Engines, and the interfaces of other tools.
     (
         *("msitd.engines", "msitd.fleet", "msitd.fx", "msitd.injection"),
-<<<<<<< HEAD
-        *("msitd.llm", "msitd.probe", "msitd.testing"),
-=======
-        *("msitd.llm", "msitd.probe", "msitd.verify"),
->>>>>>> b01e05eb (docs: verify, and tolerances that the golden run states)
+        *("msitd.llm", "msitd.probe", "msitd.testing", "msitd.verify"),
     ),
     # The public names, and those of other tools.
     ("msitd", "msitd._compat"),

@@ -80,14 +80,11 @@ PACKAGES: dict[str, Package] = {
     "msitd.fleet": Package(
         ("msitd._core.daemon", "msitd.query"), ("google", "pyarrow", "ray")
     ),
-<<<<<<< HEAD
     # Compares runs in tests.
     "msitd.testing": Package(("msitd._core", "msitd.query")),
     "msitd.pytest_plugin": Package(("msitd._core", "msitd.testing"), (), ("pytest",)),
-=======
     # Makes the calls of a run again, in an interpreter of its own.
     "msitd.verify": Package(("msitd._core", "msitd.query"), ("torch",)),
->>>>>>> b01e05eb (docs: verify, and tolerances that the golden run states)
     # The interface of msit.
     "components": Package(("msitd.formats",), ("numpy",)),
     # Connects to a daemon only over gRPC, and needs no recording code.
