@@ -115,12 +115,20 @@ const countsOf = (comparison) => VERDICTS.map((verdict) => toNumber(comparison[`
 async function follow(view, name, firstRow, parts) {
   let next = firstRow;
   let findings = -1;
-  let asked = 0;
+  let asked = -FINDINGS_MS;
+  let timer = 0;
   let hasEnded = false;
   const refresh = async () => {
+    timer = 0;
     asked = performance.now();
     const page = await call("page.comparison", { comparison: name }, view.signal);
     if (!view.signal.aborted) parts.head.show(page);
+  };
+  // The next line may take long, so a refresh that is too early is not left out.
+  const refreshSoon = () => {
+    if (timer) return;
+    timer = setTimeout(() => refresh().catch(() => {}),
+                       Math.max(0, FINDINGS_MS - (performance.now() - asked)));
   };
   const onLine = (/** @type {any} */ line) => {
     if (line.error) {
@@ -137,11 +145,8 @@ async function follow(view, name, firstRow, parts) {
         ? `${line.state}: ${countText(done)}${line.total_count > 0 ? ` of about ${countText(line.total_count)}` : ""} rows`
         : "";
     hasEnded = line.state !== "pending" && line.state !== "running";
-    const isNew = line.first_divergence !== findings && performance.now() - asked > FINDINGS_MS;
-    if (isNew || hasEnded) {
-      findings = line.first_divergence;
-      refresh().catch(() => {});
-    }
+    if (line.first_divergence !== findings || hasEnded) refreshSoon();
+    findings = line.first_divergence;
   };
   while (!hasEnded && !view.signal.aborted) {
     try {

@@ -142,49 +142,43 @@ class Grid {
 }
 
 /**
- * The grid as pictures, each half as large as the one before. A cell of a
- * smaller picture is the worst of its four cells, so that a single failing cell
- * is visible in a map of a million cells.
+ * Draws the grid, with `2 ** stepX` columns and `2 ** stepY` lines in each pixel.
+ * A pixel is the worst of its cells, so that a single failing cell is visible in
+ * a map of a million cells.
  * @param {Grid} grid
+ * @param {number} stepX
+ * @param {number} stepY
  */
-function picturesOf(grid) {
+function pictureOf(grid, stepX, stepY) {
   const lut = new Uint32Array(256);
   for (let level = 0; level < 256; ++level) {
     const [r, g, b] = colorOf(level);
     lut[level] = (255 << 24) | (b << 16) | (g << 8) | r;
   }
-  /** @type {HTMLCanvasElement[]} */
-  const pictures = [];
-  let width = Math.max(grid.columns.length, 1);
-  let height = Math.max(grid.lines.length, 1);
-  let levels = new Uint8Array(width * height);
+  const picture = document.createElement("canvas");
+  picture.width = Math.max(1, Math.ceil(grid.columns.length / 2 ** stepX));
+  picture.height = Math.max(1, Math.ceil(grid.lines.length / 2 ** stepY));
+  const worst = new Uint8Array(picture.width * picture.height);
   for (let y = 0; y < grid.lines.length; ++y) {
-    levels.set(grid.levels.subarray(y * grid.stride, y * grid.stride + grid.columns.length), y * width);
-  }
-  for (;;) {
-    const picture = document.createElement("canvas");
-    picture.width = width;
-    picture.height = height;
-    const image = new ImageData(width, height);
-    const pixels = new Uint32Array(image.data.buffer);
-    for (let i = 0; i < levels.length; ++i) pixels[i] = lut[levels[i]];
-    /** @type {CanvasRenderingContext2D} */ (picture.getContext("2d")).putImageData(image, 0, 0);
-    pictures.push(picture);
-    if (width <= 64 && height <= 64) return pictures;
-    const halfWidth = Math.ceil(width / 2);
-    const halfHeight = Math.ceil(height / 2);
-    const half = new Uint8Array(halfWidth * halfHeight);
-    for (let y = 0; y < height; ++y) {
-      for (let x = 0; x < width; ++x) {
-        const to = (y >> 1) * halfWidth + (x >> 1);
-        if (levels[y * width + x] > half[to]) half[to] = levels[y * width + x];
-      }
+    const from = y * grid.stride;
+    const to = (y >> stepY) * picture.width;
+    for (let x = 0; x < grid.columns.length; ++x) {
+      const level = grid.levels[from + x];
+      if (level > worst[to + (x >> stepX)]) worst[to + (x >> stepX)] = level;
     }
-    levels = half;
-    width = halfWidth;
-    height = halfHeight;
   }
+  const image = new ImageData(picture.width, picture.height);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < worst.length; ++i) pixels[i] = lut[worst[i]];
+  /** @type {CanvasRenderingContext2D} */ (picture.getContext("2d")).putImageData(image, 0, 0);
+  return picture;
 }
+
+/**
+ * The number of halvings after which a cell has at least a pixel.
+ * @param {number} size In pixels.
+ */
+const stepsFor = (size) => Math.max(0, Math.ceil(-Math.log2(size)));
 
 /**
  * The layer of an op: the path up to its first number, such as
@@ -211,8 +205,8 @@ export class HeatMap {
     /** @type {Kind} */
     this.kind = "op";
     this.grid = new Grid();
-    /** @type {HTMLCanvasElement[]} */
-    this.pictures = [];
+    /** @type {Map<string, HTMLCanvasElement>} */
+    this.pictures = new Map();
     // Cells at the left and top edge, and pixels of a cell; 0: the whole map.
     this.left = 0;
     this.top = 0;
@@ -424,7 +418,7 @@ export class HeatMap {
   }
 
   refresh() {
-    this.pictures = [];
+    this.pictures.clear();
     // A map of few lines is as high as they need.
     const wanted = this.grid.lines.length * SMALL_LINE_PX + TICK_HEIGHT + 8;
     this.canvas.style.maxHeight = `${Math.max(wanted, MIN_HEIGHT_PX)}px`;
@@ -443,7 +437,6 @@ export class HeatMap {
 
   drawNow() {
     const { canvas, grid } = this;
-    if (this.pictures.length === 0) this.pictures = picturesOf(grid);
     const scale = devicePixelRatio || 1;
     const width = canvas.clientWidth;
     const height = canvas.clientHeight;
@@ -461,15 +454,13 @@ export class HeatMap {
     g.beginPath();
     g.rect(box.left, box.top, box.width, box.height);
     g.clip();
-    // The largest picture whose cells are at least a pixel.
-    let depth = 0;
-    const smallest = Math.min(box.cellWidth, box.cellHeight) * scale;
-    while (depth + 1 < this.pictures.length && smallest * 2 ** depth < 1) ++depth;
-    const factor = 2 ** depth;
+    const stepX = stepsFor(box.cellWidth * scale);
+    const stepY = stepsFor(box.cellHeight * scale);
+    const picture = this.pictures.get(`${stepX} ${stepY}`) || pictureOf(grid, stepX, stepY);
+    this.pictures.set(`${stepX} ${stepY}`, picture);
     g.imageSmoothingEnabled = false;
-    g.drawImage(this.pictures[depth], box.left - this.left * box.cellWidth, box.top - this.top * box.cellHeight,
-                this.pictures[depth].width * factor * box.cellWidth,
-                this.pictures[depth].height * factor * box.cellHeight);
+    g.drawImage(picture, box.left - this.left * box.cellWidth, box.top - this.top * box.cellHeight,
+                picture.width * 2 ** stepX * box.cellWidth, picture.height * 2 ** stepY * box.cellHeight);
     this.drawGaps(g, box);
     this.drawMarks(g, box);
     g.restore();
