@@ -113,11 +113,6 @@ bool MappingBuilder::PairViews(Slot golden, Slot target,
   return true;
 }
 
-void MappingBuilder::LeaveGoldenRest(Slot golden, std::string_view reason) {
-  golden_rests_.emplace(std::pair(golden.op, golden.tensor),
-                        NumberOf(reason, ""));
-}
-
 void MappingBuilder::PairWithAbsent(Slot target, Reference golden,
                                     std::string_view reason) {
   if (IsTargetTaken(target) || !IsName(golden.op)) return;
@@ -374,13 +369,9 @@ void MappingBuilder::AddGolden(size_t op) {
     return;
   }
   for (size_t i = 0; i < states.size(); ++i) {
-    const auto rest = golden_rests_.find({op, i});
-    const bool has_rest =
-        states[i].kind == State::Kind::kPaired && rest != golden_rests_.end();
-    if (states[i].kind != State::Kind::kLeft && !has_rest) continue;
-    mapping_.lines.push_back(
-        {std::nullopt, ToReference(golden_, {op, i}),
-         TextOf(has_rest ? rest->second : states[i].reason)});
+    if (states[i].kind != State::Kind::kLeft) continue;
+    mapping_.lines.push_back({std::nullopt, ToReference(golden_, {op, i}),
+                              TextOf(states[i].reason)});
   }
 }
 

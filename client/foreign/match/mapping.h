@@ -182,10 +182,6 @@ class MappingBuilder {
   bool PairViews(Slot golden, Slot target, std::string_view reason,
                  Views views);
 
-  // States that what the pairs of a golden tensor do not show of it has no
-  // counterpart, as expected. Has no effect without such pairs.
-  void LeaveGoldenRest(Slot golden, std::string_view reason);
-
   bool IsTargetTaken(Slot target) const;
   bool IsGoldenTaken(Slot golden) const;
 
@@ -270,8 +266,6 @@ class MappingBuilder {
   std::map<std::pair<size_t, size_t>, Reference> absent_;
   // By op and tensor of the target.
   std::map<std::pair<size_t, size_t>, std::vector<ViewPair>> view_pairs_;
-  // By op and tensor of the golden run.
-  std::map<std::pair<size_t, size_t>, uint32_t> golden_rests_;
   // By op and call of the target.
   std::map<std::pair<size_t, int32_t>, CallPairs> call_pairs_;
   Mapping mapping_;

@@ -237,6 +237,10 @@ class PlaceFinder {
       reason = "the hidden states and the residual";
     }
     if (!one.split.empty()) {
+      // Two engines that both have the whole tensor compare all of it.
+      entry.places.push_back(PlaceOf({op_.path, tensor.io, "whole"}, view,
+                                     std::string(kSameModule)));
+      entry.places.back().is_fused = true;
       if (!view.Split(-1, one.split, one.part)) {
         entry.unfit = kUnfitSizes;
         return;
