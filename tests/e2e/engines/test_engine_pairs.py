@@ -14,7 +14,6 @@ from msitd.engines.vllm import recorder
 from daemon import Daemon
 
 PROMPT = [3, 1, 4, 1, 5]
-OTHER = [2, 7, 1]
 PACKAGES = {
     "vllm": ("vllm.model_executor", "0.32.0"),
     "sglang": ("sglang.srt", "0.5.10"),
@@ -100,7 +99,6 @@ def test_a_model_of_transformers_is_compared_with_an_engine(
     done = daemon.ctl("compare", "run", "hf", "engine")
     assert f"pairs of tensors by hf-{engine}" in done.stderr
     assert "0 unmatched" in done.stderr and "--shapes squeeze" in done.stderr
-    assert daemon.ctl_json("compare", "get", "latest")["verdict"] == "PASS"
     assert passed_outputs(daemon) == BLOCKS
     # The other way round, rows of padding of the golden weights are not compared.
     daemon.ctl("compare", "run", "engine", "hf", expect=PARTIAL)
@@ -113,7 +111,6 @@ def test_two_engines_are_compared_without_a_table_for_both(daemon: Daemon) -> No
     record_engine("sglang", "sglang")
     done = daemon.ctl("compare", "run", "vllm", "sglang")
     assert "pairs of tensors by engines" in done.stderr
-    assert daemon.ctl_json("compare", "get", "latest")["verdict"] == "PASS"
 
 
 @pytest.mark.parametrize(
@@ -126,16 +123,6 @@ def test_a_fault_of_an_engine_is_found(fault: str, op: str, daemon: Daemon) -> N
     daemon.ctl("compare", "run", "hf", "engine", expect=FAILED)
     first = daemon.ctl_json("compare", "get", "latest")["first_divergence"]
     assert first["op"] == f"root.model.layers.1.{op}", first
-
-
-def test_other_batches_are_compared_by_request(daemon: Daemon) -> None:
-    record_transformers(weights=False)
-    record_engine("engine", prompts={"b": OTHER, "a": PROMPT})
-    done = daemon.ctl("compare", "run", "hf", "engine")
-    assert "as by --by request" in done.stderr
-    assert {op for op in BLOCKS if op.startswith("root.model.layers")} <= (
-        passed_outputs(daemon)
-    )
 
 
 def test_a_plain_model_with_equal_names_has_no_mapping(daemon: Daemon) -> None:
