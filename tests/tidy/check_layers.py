@@ -698,7 +698,7 @@ MODULES: dict[str, Module] = {
     ),
     "client/msitctl/verify": Module(
         # Prints the comparison with the golden run.
-        (*CTL_VERB, "client/msitctl/compare"),
+        (*CTL_VERB, "client/msitctl/compare", "client/msitctl/verb"),
         (*COMMON, *RPC, "cli11", "json"),
     ),
     # One program, which is msitctl, msit or msprobe by its name.

@@ -220,7 +220,7 @@ class Modules:
 
     Args:
         tree: See `parse_tree`.
-        weight_of: Returns a recorded weight of an op by name; None without it.
+        weight_of: Returns a recorded weight of an op by name, or None.
     """
 
     def __init__(

@@ -297,7 +297,7 @@ def sum_length(
         spec: The function.
         given: Its arguments.
         result: A result, or the gradient of an argument.
-        grads: The gradients of the results; empty for a result.
+        grads: The gradients of the results. Empty if `result` is a result.
     """
     tensors = trees.tensors_of(given)
     if not tensors:

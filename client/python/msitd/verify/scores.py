@@ -110,7 +110,7 @@ def score_rounded(
         recorded: The result, of any floating-point dtype.
         exact: The exact result in float64.
         noise: The standard deviation that is expected of each element before the
-            result is rounded; not negative.
+            result is rounded.
         has_sums: Whether the noise is that of sums, so that it may be larger in some
             of many elements. Otherwise it is a bound.
 
