@@ -26,7 +26,7 @@ struct StatsFlags {
 };
 
 // Columns after those of the properties.
-constexpr char kStatsColumns[] =
+constexpr char kRowGroupColumns[] =
     "pass=pass_count,fail=fail_count,unmatched~=unmatched_count,"
     "skipped~=skipped_count,nonfinite~=non_finite_count,worst,row=worst_row";
 
@@ -34,7 +34,7 @@ ask::ListLayout StatsLayout(const std::string& properties) {
   ask::ListLayout layout;
   layout.response = v1::SummarizeComparisonRowsResponse::descriptor();
   layout.field = "groups";
-  layout.columns = properties + kStatsColumns;
+  layout.columns = properties + kRowGroupColumns;
   layout.name = "op";
   return layout;
 }
