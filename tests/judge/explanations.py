@@ -2,7 +2,7 @@
 
 from typing import Any
 
-# Faults that are not listed are no simple mistakes. Determined from the code of
+# Faults that are not listed are not simple mistakes. Determined from the code of
 # the faults.
 KINDS: dict[str, set[str]] = {
     "attention_scale_missing": {"SOFTMAX_SCALE", "FACTOR"},

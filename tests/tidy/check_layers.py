@@ -120,7 +120,7 @@ MODULES: dict[str, Module] = {
     "protos/compute": Module((*LOWEST, *COMPUTE_PARTS)),
     "protos/text": Module(("protos/status",), COMMON),
     "protos/pem": Module(("protos/status",), (*COMMON, "openssl")),
-    # Of messages, which the daemon and its clients have in common.
+    # Bounds in messages, which the daemon and its clients have in common.
     "protos/bounds": Module((), ("protobuf", "stubs")),
     "protos/chunk": Module((*LOWEST, "protos/status"), (*COMMON, "xxhash")),
     "protos/shm": Module(
@@ -519,7 +519,9 @@ MODULES: dict[str, Module] = {
         (*COMMON, *RPC, "openssl"),
     ),
     "client/ask/fanout": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC, "json")),
-    "client/ask/report": Module((*PROTOS, "protos/bounds", *ASK_BASE), (*COMMON, *RPC, "json", "xlsx")),
+    "client/ask/report": Module(
+        (*PROTOS, "protos/bounds", *ASK_BASE), (*COMMON, *RPC, "json", "xlsx")
+    ),
     "client/ask/print": Module((*PROTOS, *ASK_BASE), (*COMMON, *RPC)),
     "client/ask/plugin": Module(
         (*PROTOS, "protos/compute/number", *ASK_BASE), (*COMMON, *RPC)

@@ -33,8 +33,7 @@ struct Line {
   std::string reason;
   // The number of pairs of recorded tensors that it represents.
   size_t pair_count = 0;
-  // What each tensor is seen as, as in MappingLine; empty for the tensor
-  // itself.
+  // The view of each tensor, as in MappingLine; empty for the tensor itself.
   std::string target_view = {};
   std::string golden_view = {};
 };
@@ -170,7 +169,7 @@ class MappingBuilder {
   void LeaveTargetOp(size_t op, const LeftReason& reason,
                      std::string_view detail = {});
 
-  // What the tensors of a pair are seen as; empty for the tensors themselves.
+  // The views of a pair of tensors; empty for the tensors themselves.
   struct Views {
     std::string golden;
     std::string target;

@@ -89,7 +89,7 @@ void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
       fill::HasRequests(invocation, comparison.target_run())) {
     comparison.mutable_matching()->set_by_request(true);
     fmt::print(stderr,
-               "msitctl: note: the runs have different batches; rows of equal "
+               "msitctl: note: the runs have different batches. Rows of equal "
                "requests and positions are compared, as by --by request\n");
     return;
   }

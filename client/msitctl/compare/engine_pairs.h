@@ -9,10 +9,10 @@
 namespace msitd::msitctl {
 
 // Adds to a plan what the mapping of two engines relies on, unless the user has
-// specified it: layouts for ranks that share a layer; `--by request` if the
-// runs have different rows and both recorded their requests; `--shapes squeeze`
-// if shapes differ only in dimensions of length 1. `has_ranks`: the user
-// specified layouts or ranks. Prints a note for each, with the flags that mean
+// specified it. Ranks that share a layer need layouts. Runs with different rows
+// are compared by request if both recorded their requests. Shapes that differ
+// only in dimensions of length 1 are squeezed. `has_ranks`: the user specified
+// layouts or ranks. Prints a note for each, with the flags that mean
 // the same.
 void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
                    const match::Mapping& mapping, bool has_ranks,

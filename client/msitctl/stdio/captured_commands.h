@@ -8,10 +8,11 @@
 
 #include "client/ask/print/output.h"
 #include "client/ask/query/outcome.h"
-#include "client/msitctl/invocation.h"
 #include "client/msitctl/stdio/stdin_lines.h"
 
 namespace msitd::msitctl {
+
+class Invocation;
 
 // The result of a command.
 struct CapturedAnswer {

@@ -13,8 +13,8 @@
 namespace msitd::compare::explain {
 
 // Maximum number of elements of each tensor that is examined: 2 MiB of float32.
-// Of larger tensors, the first whole rows are examined. Twice as many elements
-// take more than 50 ms.
+// Only the first whole rows of larger tensors are examined. Twice as many
+// elements take more than 50 ms.
 inline constexpr uint64_t kExaminedElementsMax = uint64_t{1} << 19;
 // Maximum number of tensors that an op was computed from.
 inline constexpr size_t kExaminedInputsMax = 4;

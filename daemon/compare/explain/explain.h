@@ -25,14 +25,14 @@ inline constexpr double kExplainedNoiseMax = 0.05;
 // Returns the simple mistakes that explain why the target differs: if the
 // golden run had made the mistake, the tensors would be equal within the noise.
 //
-// A search for faults usually ends with a person who looks at the numbers of
-// two tensors and tries what they know: is it a factor, the sign, the order of
-// the heads? Each of these hypotheses is a transformation of the golden tensor
-// with few free parameters, which have a closed form. Each is tested on all
-// elements, so a wrong one is as good as never confirmed by chance: a tensor of
-// 1,000 elements does not agree with a transformation of 2 parameters to 4
-// digits. For the same reason, hypotheses with many parameters are only tested
-// on tensors with several times as many elements.
+// A search for faults usually ends with a person who examines the numbers of
+// two tensors and tries the usual mistakes: is it a factor, the sign, the order
+// of the heads? Each of these hypotheses is a transformation of the golden
+// tensor with few free parameters, which have a closed form. Each is tested on
+// all elements, so a wrong one is as good as never confirmed by chance: a
+// tensor of 1,000 elements does not agree with a transformation of 2 parameters
+// to 4 digits. For the same reason, hypotheses with many parameters are only
+// tested on tensors with several times as many elements.
 //
 // If several hypotheses hold, the one with the fewest parameters is returned,
 // and a second one only if it is as simple. If only some indices of a dimension

@@ -15,7 +15,7 @@
 #include "daemon/compare/explain/examined_op.h"
 #include "daemon/compare/explain/explanation.h"
 
-// What the hypotheses about a mistake have in common.
+// The base of all hypotheses about a mistake.
 namespace msitd::compare::explain {
 
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();

@@ -22,7 +22,7 @@ bool MovesBlocks(const std::vector<size_t>& map, size_t size) {
 }
 
 // Returns the number of rows of a table whose indices are read column by column
-// in the target; nullopt if the map is none.
+// in the target; nullopt for any other map.
 std::optional<size_t> TransposedRows(const std::vector<size_t>& map) {
   const size_t count = map.size();
   for (size_t rows = 2; rows <= count / 2; ++rows) {

@@ -19,7 +19,8 @@ namespace {
 
 // Indices with fewer elements may have the values of another one by chance.
 constexpr size_t kMatchedWidthMin = 16;
-// Of more indices, only those with similar keys are compared with each other.
+// Among more indices, only those with similar keys are compared with each
+// other.
 constexpr size_t kIndicesMax = 8192;
 constexpr size_t kComparedIndicesMax = 512;
 constexpr size_t kNeighborsMax = 16;

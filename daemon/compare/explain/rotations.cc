@@ -269,8 +269,8 @@ class RotationTest {
   std::vector<Complex> rotations_;
 };
 
-// Tests whether the target rotates the input of the op by the angles of the
-// golden run, but in other pairs.
+// Tests whether the target rotates other pairs of the input of the op, by the
+// angles of the golden run.
 void TestPairs(Examination& pair, const std::vector<double>& x, size_t dim) {
   for (const RopePairs used : {RopePairs::kHalves, RopePairs::kAdjacent}) {
     const RotationGrid golden(pair.shape(), dim, used);

@@ -65,7 +65,7 @@ void TestTerm(Examination& pair, const ExaminedInput& input) {
   const auto golden = pair.golden();
   TermSums sums;
   if (!pair.sample().empty()) {
-    // Most inputs are no terms.
+    // Most inputs are not terms.
     for (const size_t i : pair.sample()) {
       sums.Add(values[slices->IndexOf(i)], pair.target()[i] - golden[i],
                golden[i]);

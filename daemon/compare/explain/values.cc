@@ -18,7 +18,7 @@ namespace {
 struct NarrowType {
   std::string_view name;
   int digits;        // 0 for integers.
-  int exponent_min;  // Of the smallest normal number.
+  int exponent_min;  // Exponent of the smallest normal number.
   double largest;
 };
 
@@ -94,8 +94,8 @@ std::string ShareText(size_t count, size_t all) {
 }
 
 void TestInfinities(Examination& pair) {
-  double least = kInfinite;  // Of those that are infinite.
-  double most = 0;           // Of the others.
+  double least = kInfinite;  // The least value that is infinite.
+  double most = 0;           // The largest finite value.
   size_t count = 0;
   for (size_t i = 0; i < pair.size(); ++i) {
     const double g = pair.golden()[i];

@@ -115,7 +115,7 @@ class ArrangementTest {
  private:
   const ArrangedElements golden_;
   const ArrangedElements target_;
-  double squares_ = 0;  // Of the golden tensor.
+  double squares_ = 0;  // Sum over the golden tensor.
   double squares_max_ = 0;
 };
 

@@ -193,22 +193,8 @@ class LlamaForCausalLM(nn.Module):
 # vLLM and SGLang
 
 
-def engine_model(
-    package: str, version: str, fault: str = "", parts: int = 1, part: int = 0
-) -> nn.Module:
-    """Returns the model as an engine has it, for flat rows of several requests.
-
-    Args:
-        package: `vllm.model_executor` or `sglang.srt`.
-        fault: `rope` or `swapped`, in the last layer.
-        parts: The number of ranks that share each layer. They run without
-            communication if there are several, so only one may be used then.
-        part: This rank.
-    """
-    assert parts == 1 or part < parts
-    layers = f"{package}.layers"
-    models = f"{package}.models.llama"
-    is_sglang = package.startswith("sglang")
+def _add_linear_layers(kinds: SimpleNamespace) -> None:
+    layers, version = kinds.layers, kinds.version
 
     class Projection(nn.Module):
         def __init__(self, *parts_of: torch.Tensor) -> None:
@@ -242,6 +228,15 @@ def engine_model(
             residual = x + residual
             return normed(residual, self.weight), residual
 
+    kinds.QKVParallelLinear = QKVParallelLinear
+    kinds.MergedColumnParallelLinear = MergedColumnParallelLinear
+    kinds.RowParallelLinear = RowParallelLinear
+    kinds.RMSNorm = RMSNorm
+
+
+def _add_other_layers(kinds: SimpleNamespace) -> None:
+    layers, version, is_sglang = kinds.layers, kinds.version, kinds.is_sglang
+
     @of(f"{layers}.activation", version)
     class SiluAndMul(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -254,54 +249,6 @@ def engine_model(
 
         def forward(self, q: Any, k: Any, v: Any, positions: Any) -> torch.Tensor:
             return attended(q, k, v, positions, self.base)
-
-    @of(models, version)
-    class LlamaAttention_(nn.Module):
-        def __init__(self, w: dict[str, torch.Tensor], at: str) -> None:
-            super().__init__()
-            names = ("q_proj", "k_proj", "v_proj")
-            self.qkv_proj = QKVParallelLinear(*(w[f"{at}.{name}"] for name in names))
-            self.o_proj = RowParallelLinear(w[f"{at}.o_proj"])
-            self.attn = Attention()
-
-        def forward(
-            self, positions: torch.Tensor, hidden_states: torch.Tensor
-        ) -> torch.Tensor:
-            qkv, _ = self.qkv_proj(hidden_states)
-            result = self.attn(*qkv.split([Q, KV, KV], -1), positions)
-            return self.o_proj(result)[0]
-
-    @of(models, version)
-    class LlamaMLP_(nn.Module):
-        def __init__(self, w: dict[str, torch.Tensor], at: str) -> None:
-            super().__init__()
-            self.gate_up_proj = MergedColumnParallelLinear(
-                w[f"{at}.gate_proj"], w[f"{at}.up_proj"]
-            )
-            self.down_proj = RowParallelLinear(w[f"{at}.down_proj"])
-            self.act_fn = SiluAndMul()
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.down_proj(self.act_fn(self.gate_up_proj(x)[0]))[0]
-
-    @of(models, version)
-    class LlamaDecoderLayer_(nn.Module):
-        def __init__(self, w: dict[str, torch.Tensor], at: str) -> None:
-            super().__init__()
-            self.self_attn = LlamaAttention_(w, f"{at}.self_attn")
-            self.mlp = LlamaMLP_(w, f"{at}.mlp")
-            for name in ("input_layernorm", "post_attention_layernorm"):
-                setattr(self, name, RMSNorm(w[f"{at}.{name}"]))
-
-        def forward(self, positions: Any, hidden: Any, *others: Any) -> Any:
-            residual = others[-1]
-            if residual is None:
-                residual, hidden = hidden, self.input_layernorm(hidden)
-            else:
-                hidden, residual = self.input_layernorm(hidden, residual)
-            hidden = self.self_attn(positions=positions, hidden_states=hidden)
-            hidden, residual = self.post_attention_layernorm(hidden, residual)
-            return self.mlp(hidden), residual
 
     @of(f"{layers}.vocab_parallel_embedding", version)
     class VocabParallelEmbedding(nn.Module):
@@ -323,15 +270,80 @@ def engine_model(
             logits = functional.linear(hidden, (head or first).weight)[:, :WORDS]
             return {"next_token_logits": logits} if is_sglang else logits
 
+    kinds.SiluAndMul, kinds.Attention = SiluAndMul, Attention
+    kinds.VocabParallelEmbedding = VocabParallelEmbedding
+    kinds.ParallelLMHead = ParallelLMHead
+    kinds.LogitsProcessor = LogitsProcessor
+
+
+def _add_decoder_layer(kinds: SimpleNamespace) -> None:
+    models, version = kinds.models, kinds.version
+
+    @of(models, version)
+    class LlamaAttention_(nn.Module):
+        def __init__(self, w: dict[str, torch.Tensor], at: str) -> None:
+            super().__init__()
+            names = ("q_proj", "k_proj", "v_proj")
+            self.qkv_proj = kinds.QKVParallelLinear(
+                *(w[f"{at}.{name}"] for name in names)
+            )
+            self.o_proj = kinds.RowParallelLinear(w[f"{at}.o_proj"])
+            self.attn = kinds.Attention()
+
+        def forward(
+            self, positions: torch.Tensor, hidden_states: torch.Tensor
+        ) -> torch.Tensor:
+            qkv, _ = self.qkv_proj(hidden_states)
+            result = self.attn(*qkv.split([Q, KV, KV], -1), positions)
+            return self.o_proj(result)[0]
+
+    @of(models, version)
+    class LlamaMLP_(nn.Module):
+        def __init__(self, w: dict[str, torch.Tensor], at: str) -> None:
+            super().__init__()
+            self.gate_up_proj = kinds.MergedColumnParallelLinear(
+                w[f"{at}.gate_proj"], w[f"{at}.up_proj"]
+            )
+            self.down_proj = kinds.RowParallelLinear(w[f"{at}.down_proj"])
+            self.act_fn = kinds.SiluAndMul()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.down_proj(self.act_fn(self.gate_up_proj(x)[0]))[0]
+
+    @of(models, version)
+    class LlamaDecoderLayer_(nn.Module):
+        def __init__(self, w: dict[str, torch.Tensor], at: str) -> None:
+            super().__init__()
+            self.self_attn = LlamaAttention_(w, f"{at}.self_attn")
+            self.mlp = LlamaMLP_(w, f"{at}.mlp")
+            for name in ("input_layernorm", "post_attention_layernorm"):
+                setattr(self, name, kinds.RMSNorm(w[f"{at}.{name}"]))
+
+        def forward(self, positions: Any, hidden: Any, *others: Any) -> Any:
+            residual = others[-1]
+            if residual is None:
+                residual, hidden = hidden, self.input_layernorm(hidden)
+            else:
+                hidden, residual = self.input_layernorm(hidden, residual)
+            hidden = self.self_attn(positions=positions, hidden_states=hidden)
+            hidden, residual = self.post_attention_layernorm(hidden, residual)
+            return self.mlp(hidden), residual
+
+    kinds.LlamaDecoderLayer = LlamaDecoderLayer_
+
+
+def _add_model(kinds: SimpleNamespace) -> None:
+    models, version, is_sglang = kinds.models, kinds.version, kinds.is_sglang
+
     @of(models, version)
     class LlamaModel_(nn.Module):
         def __init__(self, w: dict[str, torch.Tensor]) -> None:
             super().__init__()
-            self.embed_tokens = VocabParallelEmbedding(w["model.embed_tokens"])
+            self.embed_tokens = kinds.VocabParallelEmbedding(w["model.embed_tokens"])
             self.layers = nn.ModuleList(
-                LlamaDecoderLayer_(w, f"model.layers.{i}") for i in range(LAYERS)
+                kinds.LlamaDecoderLayer(w, f"model.layers.{i}") for i in range(LAYERS)
             )
-            self.norm = RMSNorm(w["model.norm"])
+            self.norm = kinds.RMSNorm(w["model.norm"])
 
         def forward(self, input_ids: Any, positions: Any) -> torch.Tensor:
             hidden, residual = self.embed_tokens(input_ids), None
@@ -347,8 +359,8 @@ def engine_model(
             super().__init__()
             self.config = CONFIG
             self.model = LlamaModel_(w)
-            self.lm_head = ParallelLMHead(w["lm_head"])
-            self.logits_processor = LogitsProcessor()
+            self.lm_head = kinds.ParallelLMHead(w["lm_head"])
+            self.logits_processor = kinds.LogitsProcessor()
 
         def forward(self, input_ids: Any, positions: Any) -> torch.Tensor:
             return self.model(input_ids, positions)
@@ -356,12 +368,38 @@ def engine_model(
         def compute_logits(self, hidden: torch.Tensor) -> Any:
             return self.logits_processor(self.lm_head, hidden)
 
+    kinds.LlamaForCausalLM = LlamaForCausalLM_
+
+
+def engine_model(
+    package: str, version: str, fault: str = "", parts: int = 1, part: int = 0
+) -> nn.Module:
+    """Returns the model as an engine has it, for flat rows of several requests.
+
+    Args:
+        package: `vllm.model_executor` or `sglang.srt`.
+        fault: `rope` or `swapped`, in the last layer.
+        parts: The number of ranks that share each layer. They run without
+            communication if there are several, so only one may be used then.
+        part: This rank.
+    """
+    assert parts == 1 or part < parts
+    kinds = SimpleNamespace(
+        layers=f"{package}.layers",
+        models=f"{package}.models.llama",
+        version=version,
+        is_sglang=package.startswith("sglang"),
+    )
+    _add_linear_layers(kinds)
+    _add_other_layers(kinds)
+    _add_decoder_layer(kinds)
+    _add_model(kinds)
     all_weights = weights()
     if fault == "swapped":
         at = f"model.layers.{LAYERS - 1}.mlp."
         gate, up = all_weights[at + "gate_proj"], all_weights[at + "up_proj"]
         all_weights[at + "gate_proj"], all_weights[at + "up_proj"] = up, gate
-    model = LlamaForCausalLM_(all_weights)
+    model = kinds.LlamaForCausalLM(all_weights)
     if fault == "rope":
         model.model.layers[-1].self_attn.attn.base = 500000.0
     return model

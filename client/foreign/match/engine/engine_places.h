@@ -20,7 +20,7 @@ namespace msitd::match {
 // index.
 using CommonTensor = std::tuple<std::string, Io, std::string>;
 
-// What a recorded tensor, seen through a view, is.
+// The meaning of a recorded tensor, seen through a view.
 struct EnginePlace {
   CommonTensor is;
   EngineView view;
@@ -34,7 +34,7 @@ struct EnginePlace {
   bool has_logits = false;
 };
 
-// What all tensors of a run are.
+// The meanings of all tensors of a run.
 struct EnginePlaces {
   // May be null.
   const EngineTable* table = nullptr;

@@ -21,7 +21,7 @@ struct EngineModule {
   std::map<std::string, std::vector<int64_t>> parameters;
 };
 
-// What a run states about its engine.
+// The statements of a run about its engine.
 struct EngineRun {
   // Null if the classes of the modules belong to no engine with a table.
   const EngineTable* table = nullptr;
@@ -41,11 +41,14 @@ EngineRun ReadEngineRun(const RunFacts& run);
 // in its table; empty if there is none.
 std::string EngineOf(const std::vector<TextFile>& files);
 
-// Sizes by which fused tensors are divided, by name: `q` and `kv`, the lengths
-// of all query heads and of all key heads; `groups`, the number of key heads;
-// `per_group`, the query heads for each; `head`, the length of a head; `q_lora`
-// and `kv_a`, the lengths of the first projections of multi-head latent
-// attention; `experts`.
+// Sizes by which fused tensors are divided, by name:
+// - `q`, `kv`: the lengths of all query heads and of all key heads
+// - `head`: the length of a head
+// - `groups`: the number of key heads
+// - `per_group`: the number of query heads for each of them
+// - `q_lora`, `kv_a`: the lengths of the first projections of multi-head latent
+//   attention
+// - `experts`: the number of experts
 using EngineSizes = std::map<std::string, int64_t, std::less<>>;
 
 // Returns the sizes that either run states. A size that is not known is absent.

@@ -169,7 +169,7 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
     if (rule == nullptr || rule->shards == EngineShards::kNone) continue;
     const size_t dot = op.rfind('.');
     const size_t above = op.rfind('.', dot - 1);
-    // A module below a numbered one, such as an expert, is named alone.
+    // A module below a numbered one, such as an expert, is named without it.
     const std::string name =
         rule->shards == EngineShards::kRowsAndSum && above != std::string::npos
             ? "*" + op.substr(above)

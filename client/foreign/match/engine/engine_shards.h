@@ -11,7 +11,7 @@
 #include "client/foreign/match/mapping.h"
 #include "protos/base/tensor_key.h"
 
-// What each of several ranks has of the tensors of a module.
+// The part of the tensors of a module that each of several ranks has.
 namespace msitd::match {
 
 // Returns a size by its name, or the number that `text` is.

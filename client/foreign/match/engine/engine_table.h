@@ -16,9 +16,9 @@
 // README.md describes their keys.
 //
 // A table translates the path of a module to its path in transformers, and
-// lists the modules whose tensors differ. Two runs are paired by what their
-// tables translate them to, so that any two engines can be compared without a
-// table for each pair.
+// lists the modules whose tensors differ. The tables of two
+// runs translate both to the same paths, so that any two engines can be
+// compared without a table for each pair.
 namespace msitd::match {
 
 // A tensor of a module.

@@ -111,7 +111,7 @@ class GoldenRuns:
         Args:
             name: Name of the golden run; see `run_name` for its folder.
             policy: Which pairs pass; None: the defaults.
-            matching: How tensors are paired; None: by equal names.
+            matching: How tensors are paired. By default, by equal names.
             allow_partial: Whether the verdict may be `partial`.
             client_arguments: Further arguments of `msitd.Client`.
 

@@ -165,7 +165,7 @@ def _attributes_of(module: torch.nn.Module) -> dict[str, str]:
 def _is_plain(value: Any) -> bool:
     if type(value) is tuple:
         return len(value) <= _TUPLE_MAX and all(map(_is_number, value))
-    # Longer texts may be secrets or paths, and are no options.
+    # Other texts may be secrets or paths. Options of modules are words.
     is_word = type(value) is str and value.isidentifier()
     return value is None or is_word or _is_number(value)
 
