@@ -71,6 +71,7 @@ const std::map<std::string, std::string> kTargets = {
     {"ComparisonService.DeleteComparison", "comparison"},
     {"ComparisonService.ListComparisonRows", "comparison"},
     {"ComparisonService.StreamComparisonRows", "comparison"},
+    {"ComparisonService.SummarizeComparisonRows", "comparison"},
     {"ComparisonService.AddRowMetrics", "comparison"},
     {"IngestService.WriteChunks", "run"},
     {"NodeService.GetCapabilities", ""},
