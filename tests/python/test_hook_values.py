@@ -163,9 +163,11 @@ def test_module_tree_is_a_document_of_the_rank(client, daemon):
         "weight": {"shape": [2, 3], "dtype": "bfloat16"},
         "bias": {"shape": [2], "dtype": "bfloat16"},
     }
-    empty = {"parameters": {}, "buffers": {}}
+    empty = {"parameters": {}, "buffers": {}, "attributes": {}}
+    sizes = {"in_features": "3", "out_features": "2"}
     assert json.loads(daemon.documents["module_tree.json"]) == {
         "version": 1,
+        "packages": {"torch": torch.__version__},
         "modules": [
             {
                 "op": "root",
@@ -181,6 +183,7 @@ def test_module_tree_is_a_document_of_the_rank(client, daemon):
                 "training": True,
                 "parameters": linear,
                 "buffers": {},
+                "attributes": sizes,
             },
             {
                 "op": "root.1",
@@ -196,6 +199,7 @@ def test_module_tree_is_a_document_of_the_rank(client, daemon):
                 "training": False,
                 "parameters": {},
                 "buffers": {"count": {"shape": [2], "dtype": "int32"}},
+                "attributes": {},
             },
         ],
     }

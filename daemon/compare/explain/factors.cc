@@ -60,7 +60,7 @@ void TestWhole(Examination& pair) {
         {Kind::kSign, "golden with the opposite sign", {}, 0.5, 0, residual});
   } else {
     pair.Offer({Kind::kFactor,
-                fmt::format("golden * {:.4g}", factor),
+                fmt::format("golden * {:.6g}", factor),
                 {factor},
                 1,
                 1,
@@ -135,7 +135,7 @@ void TestEach(Examination& pair, const Slices& slices,
     const auto [least, most] =
         std::minmax_element(values.begin(), values.end());
     pair.Offer({kind,
-                fmt::format("golden {} for each {}, {:.4g} to {:.4g}", what,
+                fmt::format("golden {} for each {}, {:.6g} to {:.6g}", what,
                             name, *least, *most),
                 {},
                 static_cast<double>(slices.count),
