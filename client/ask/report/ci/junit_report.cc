@@ -2,7 +2,6 @@
 #include "client/ask/report/ci/junit_report.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/util/time_util.h>
 
 #include <string>
 #include <string_view>
@@ -10,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_replace.h"
+#include "client/ask/report/markup_text.h"
 #include "client/ask/report/page/page_header.h"
 #include "client/ask/text/headline.h"
 #include "client/ask/text/maker_text.h"
@@ -24,9 +23,7 @@ namespace {
 // Text in an element or an attribute. XML has no control characters, not even
 // escaped ones.
 std::string XmlText(std::string_view text) {
-  return absl::StrReplaceAll(
-      Printable(text),
-      {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+  return MarkupText(Printable(text));
 }
 
 // The worst result of a test case.
@@ -110,9 +107,7 @@ class JunitReport final : public ReportWriter {
         RunPlaceText(comparison.target_run(), comparison.target_source()),
         RunPlaceText(comparison.golden_run(), comparison.golden_source()));
     if (comparison.has_end_time()) {
-      google::protobuf::Timestamp time = comparison.end_time();
-      time.set_nanos(0);
-      std::string text = google::protobuf::util::TimeUtil::ToString(time);
+      std::string text = TimeText(comparison.end_time());
       // xs:dateTime as CI systems read it has no zone.
       if (text.ends_with('Z')) text.pop_back();
       time_ = fmt::format(" timestamp=\"{}\"", XmlText(text));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "client/ask/report/markup_text.h"
 #include "client/ask/report/page/alike_reason.h"
 #include "client/ask/report/page/page_header.h"
 #include "client/ask/report/page/report_page.h"
@@ -35,12 +36,6 @@ std::string PageText(const Json& json) {
   return absl::StrReplaceAll(
       json.dump(-1, ' ', false, Json::error_handler_t::replace),
       {{"<", "\\u003c"}});
-}
-
-// Text between tags.
-std::string HtmlText(const std::string& text) {
-  return absl::StrReplaceAll(text,
-                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
 }
 
 // JSON has no NaN and no infinities.
@@ -105,7 +100,7 @@ class HtmlReport final : public ReportWriter {
     bounds_.emplace(comparison, facts_.metrics);
     const std::string_view page = ReportPage();
     const std::string head_text(page.substr(0, page.find(kPlaceholder)));
-    const std::string title = HtmlText(TitleText(comparison));
+    const std::string title = MarkupText(TitleText(comparison));
     MSITD_RETURN_IF_ERROR(
         sink_(absl::StrReplaceAll(head_text, {{kTitlePlaceholder, title}})));
     Json names = Json::array();

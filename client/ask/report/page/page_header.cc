@@ -20,12 +20,6 @@
 namespace msitd::ask {
 namespace {
 
-// `2026-11-22T15:32:09Z`.
-std::string TimeText(google::protobuf::Timestamp time) {
-  time.set_nanos(0);
-  return google::protobuf::util::TimeUtil::ToString(time);
-}
-
 std::string RunText(const std::string& name, const std::string& source,
                     const std::optional<v1::Run>& run, int64_t conflict_count) {
   std::string out = RunPlaceText(name, source);
@@ -90,6 +84,11 @@ std::string TitleText(const v1::Comparison& comparison) {
       "Comparison {} of {} with {} has no result: {}.", comparison.name(),
       comparison.target_run(), comparison.golden_run(),
       WordOf(v1::Comparison::State_Name(comparison.state()))));
+}
+
+std::string TimeText(google::protobuf::Timestamp time) {
+  time.set_nanos(0);
+  return google::protobuf::util::TimeUtil::ToString(time);
 }
 
 std::vector<PageFact> FindingFacts(const v1::Comparison& comparison) {

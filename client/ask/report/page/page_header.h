@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <google/protobuf/timestamp.pb.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,6 +22,9 @@ struct PageFact {
 // Returns the finding in one or two sentences, or the state of a comparison
 // that has none. Printable.
 std::string TitleText(const v1::Comparison& comparison);
+
+// Returns a time such as `2026-11-22T15:32:09Z`.
+std::string TimeText(google::protobuf::Timestamp time);
 
 // Returns the findings: the first divergence, its cause, the tolerances that
 // would pass, and the number of rows that were not compared.

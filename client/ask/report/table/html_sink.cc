@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "client/ask/report/markup_text.h"
 #include "client/ask/report/table/sinks.h"
 #include "protos/status/status.h"
 
@@ -21,27 +22,6 @@ constexpr std::string_view kHead =
     "th, td { border: 1px solid GrayText; padding: 0.1rem 0.4rem; }\n"
     "</style>\n</head>\n<body>\n<table>\n<thead>\n";
 
-void AddEscaped(std::string_view text, std::string& out) {
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-}
-
 class HtmlSink final : public TableSink {
  public:
   explicit HtmlSink(ReportSink sink) : sink_(std::move(sink)) {}
@@ -51,7 +31,7 @@ class HtmlSink final : public TableSink {
     line += "<tr>";
     for (const std::string& heading : headings) {
       line += "<th>";
-      AddEscaped(heading, line);
+      line += MarkupText(heading);
     }
     return sink_(line + "\n</thead>\n<tbody>\n");
   }
@@ -60,7 +40,7 @@ class HtmlSink final : public TableSink {
     std::string line = "<tr>";
     for (const Cell& cell : cells) {
       line += "<td>";
-      AddEscaped(TextOf(cell), line);
+      line += MarkupText(TextOf(cell));
     }
     return sink_(line + "\n");
   }
