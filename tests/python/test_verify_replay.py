@@ -341,3 +341,43 @@ def test_gradients_of_other_arguments_are_not_checked() -> None:
     spec, arguments, outputs = run("Torch.exp", (x(4),), {})
     with pytest.raises(Unchecked):
         replay.check_gradients(spec, arguments, outputs, {"0": x(4)}, {"7": x(4)})
+
+
+def _positions(op: str, *given: Any) -> tuple[Arguments, dict[str, torch.Tensor]]:
+    spec = table.find(op)
+    assert isinstance(spec, table.Spec)
+    values, positions = spec.function(*given)
+    return Arguments(given, {}), {"0": values, "1": positions}
+
+
+def _is_wrong(op: str, given: Arguments, outputs: dict[str, torch.Tensor]) -> bool:
+    spec = table.find(op)
+    assert isinstance(spec, table.Spec)
+    each = replay.check_call(spec, given, outputs)["1"]
+    assert isinstance(each, Checked), each
+    return each.score.is_wrong
+
+
+def test_ties_along_any_dimension_may_be_in_any_order() -> None:
+    tied = torch.tensor([[2.0, 1.0], [2.0, 3.0], [0.0, 3.0]])
+    given, outputs = _positions("Torch.topk", tied, 2, 0)
+    flipped = outputs["1"].flip(0)
+    assert not _is_wrong("Torch.topk", given, {**outputs, "1": flipped})
+    twice = outputs["1"].clone()
+    twice[1] = twice[0]
+    assert _is_wrong("Torch.topk", given, {**outputs, "1": twice})
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_positions_of_pools_are_those_of_a_channel(dims: int) -> None:
+    made = x(1, 3, *(4,) * dims)
+    made[0, 1] = 1
+    op = f"Functional.max_pool{dims}d_with_indices"
+    given, outputs = _positions(op, made, 2)
+    assert not _is_wrong(op, given, outputs)
+    tied, wrong = outputs["1"].clone(), outputs["1"].clone()
+    tied[0, 1].flatten()[0] = 1
+    assert not _is_wrong(op, given, {**outputs, "1": tied})
+    at = wrong[0, 2].flatten()
+    at[0] = 0 if int(at[0]) else 1
+    assert _is_wrong(op, given, {**outputs, "1": wrong})

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msitd
 import pytest
 import torch
 from msitd import query
@@ -250,3 +251,44 @@ def test_a_python_without_the_package(daemon: Daemon, tmp_path: Path) -> None:
     record(daemon, "r")
     done = verify(daemon, "r", "--python", "/usr/bin/false", expect=3)
     assert "it needs the package msitd[query] and torch" in done.stderr
+
+
+class Opaque(nn.Module):
+    """A module whose code hooks of functions do not see."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns a wrong copy."""
+        return torch.from_numpy(x.numpy() + 1)
+
+
+def test_what_calls_no_recorded_function_is_not_covered(daemon: Daemon) -> None:
+    model = nn.Sequential(nn.Linear(6, 6), Opaque())
+    with msitd.Client("r", endpoint=daemon.endpoint) as client, torch.no_grad():
+        with msitd.register_hook(model, client), msitd.register_api(client):
+            model(X)
+        # A custom operator, as recorders name it.
+        client.record(X, op="engine.attention", io="output", index="0", token=0)
+    done = verify(daemon, "r", expect=4)
+    assert "PARTIAL" in done.stdout
+    skipped = {row.op: row.reason for row in rows(daemon, verdicts="skipped")}
+    assert skipped["root"].startswith("the functions that the module calls")
+    for op in ("root.1", "engine.attention"):
+        assert skipped[op].startswith("not checked: "), skipped
+
+
+def test_a_result_without_room_for_its_tolerance_is_no_pass(daemon: Daemon) -> None:
+    values = {("input", "0"): X, ("output", "0" * 120): X.exp()}
+    record_values(daemon, "r", "Torch.exp", values)
+    done = verify(daemon, "r", expect=1)
+    assert "checked           0 results" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("ranks", "problem"),
+    [("0-9999", "more than 4096 ranks"), ("3-1", "the end is before the beginning")],
+)
+def test_ranks_are_never_left_out_silently(
+    daemon: Daemon, ranks: str, problem: str
+) -> None:
+    record_values(daemon, "r", "Torch.exp", {("input", "0"): X, ("output", "0"): X})
+    assert problem in verify(daemon, "r", "--ranks", ranks, expect=2).stderr

@@ -27,6 +27,8 @@ _FAILED = 5
 _INTERRUPTED = 130
 # Number of calls that may end a worker before the run is given up.
 _CRASHES_MAX = 32
+# Maximum number of ranks that are selected.
+_RANKS_MAX = 4096
 _POLL_S = 0.5
 _STOP_S = 10.0
 # The tensors of a call are widened to float64, and there are several of them.
@@ -81,6 +83,8 @@ def _numbers(text: str | None) -> list[tuple[int, int]] | None:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"{part!r} is not a number or a range of numbers")
         out.append((int(first), int(last) if dash else int(first)))
+        if out[-1][1] < out[-1][0]:
+            raise ValueError(f"{part!r}: the end is before the beginning")
     return out
 
 
@@ -93,9 +97,9 @@ def _selection_of(flags: argparse.Namespace, daemon: Any) -> Any:
     ranges = _numbers(flags.ranks)
     ranks = None
     if ranges is not None:
-        ranks = tuple(
-            n for first, last in ranges for n in range(first, last + 1)[:4096]
-        )
+        if sum(last - first + 1 for first, last in ranges) > _RANKS_MAX:
+            raise ValueError(f"--ranks has more than {_RANKS_MAX} ranks")
+        ranks = tuple(n for first, last in ranges for n in range(first, last + 1))
     tokens = _numbers(flags.tokens)
     return Selection(
         tuple(flags.ops) if flags.ops else None,
@@ -120,7 +124,7 @@ def _verify(flags: argparse.Namespace) -> int:
                 return code
             if chosen.is_everything and run.state == "sealed":
                 daemon.runs.seal(name)
-        _, summary = compare(daemon, flags.run, name, chosen)
+        summary = compare(daemon, flags.run, name, chosen)
     text = json.dumps(summary._asdict(), ensure_ascii=True)
     if flags.answer:
         Path(flags.answer).write_text(text, encoding="utf-8")

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd.query import CustomMetric, select
 from msitd.verify import golden, table
-from msitd.verify.records import IOS, Selection
+from msitd.verify.records import IOS, RESULTS, Selection
 
 if TYPE_CHECKING:
-    from msitd.query import Comparison, ComparisonRow, Connection
+    from msitd.query import ComparisonRow, Connection
 
-_RESULTS = ("output", "grad_input", "grad_weight")
 # Maximum number of wrong results and of reasons that are listed.
 _WRONG_MAX = 10
 _REASONS_MAX = 12
@@ -27,9 +26,7 @@ class Summary(NamedTuple):
     """The results that were checked, and those that are wrong."""
 
     comparison: str
-    golden: str
     checked_count: int
-    wrong_count: int
     # Results of modules that consist of calls that were checked.
     covered_count: int
     not_checked_count: int
@@ -40,9 +37,7 @@ class Summary(NamedTuple):
     largest_healthy: float
 
 
-def compare(
-    daemon: Connection, run: str, name: str, chosen: Selection
-) -> tuple[Comparison, Summary]:
+def compare(daemon: Connection, run: str, name: str, chosen: Selection) -> Summary:
     """Compares the run with its golden run, and adds the scores to the rows.
 
     Raises:
@@ -54,7 +49,7 @@ def compare(
     metrics: dict[int, list[CustomMetric]] = {}
     for row in daemon.comparisons.rows(found):
         counts.add(row)
-        if row.io not in _RESULTS or row.verdict not in ("pass", "fail"):
+        if row.io not in RESULTS or row.verdict not in ("pass", "fail"):
             continue
         norm, worst, text = units.of(row)
         if math.isnan(norm):
@@ -68,27 +63,23 @@ def compare(
             daemon.comparisons.add_metrics(found, metrics)
             metrics = {}
     if metrics:
-        found = daemon.comparisons.add_metrics(found, metrics)
+        daemon.comparisons.add_metrics(found, metrics)
     wrong = [_text_of(daemon, run, *each) for each in counts.wrong]
-    summary = Summary(
+    return Summary(
         comparison=found.name,
-        golden=name,
         checked_count=counts.checked,
-        wrong_count=counts.wrong_count,
         covered_count=counts.covered,
         not_checked_count=sum(counts.reasons.values()),
         reasons=counts.reasons.most_common(_REASONS_MAX),
         wrong=wrong,
         largest_healthy=counts.largest,
     )
-    return daemon.comparisons.get(found.name), summary
 
 
 class _Counts:
     def __init__(self) -> None:
         self.checked = 0
         self.covered = 0
-        self.wrong_count = 0
         self.reasons: collections.Counter[str] = collections.Counter()
         self.wrong: list[tuple[ComparisonRow, float, float, str]] = []
         self.largest = 0.0
@@ -102,7 +93,7 @@ class _Counts:
             self.covered += 1
         elif row.verdict in ("skipped", "unmatched"):
             self.reasons[row.reason or "it was not compared"] += 1
-        elif row.io in _RESULTS:
+        elif row.io in RESULTS:
             self.checked += 1
 
     def add_units(
@@ -112,7 +103,6 @@ class _Counts:
         if row.verdict == "pass":
             self.largest = max(self.largest, norm, worst)
             return
-        self.wrong_count += 1
         if len(self.wrong) < _WRONG_MAX:
             self.wrong.append((row, norm, worst, text))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msitd.verify import references, trees
 from msitd.verify.arguments import Arguments
@@ -77,7 +77,7 @@ def check_choice(
         score = score_equal(chosen, right)
         is_order = spec.plain in ("sort", "argsort", "msort", "topk")
         if not score.is_wrong and not (
-            is_order and _repeats(outputs[index], arguments)
+            is_order and _repeats(outputs[index], _dim_of(spec, arguments))
         ):
             out[index] = Checked(outputs[index], score)
     return out
@@ -93,13 +93,11 @@ def _elements_at(
 
     tensors = trees.tensors_of(arguments)
     x = tensors[0]
-    order = "input k dim" if spec.plain in ("topk", "kthvalue") else "input dim"
-    at = references.named(
-        Arguments(arguments.args[:3], arguments.kwargs), order + " a b c"
-    )
-    dim = at.get("dim")
+    dim = _dim_of(spec, arguments)
     if "pool" in spec.plain:
-        flat, where = x.flatten(-2), positions.flatten(-2)
+        # Positions are those in the last dimensions, 2 of them for `max_pool2d`.
+        count = int(spec.plain.partition("pool")[2][0])
+        flat, where, dim = x.flatten(-count), positions.flatten(-count), -1
     elif dim is None and spec.plain in ("argmax", "argmin"):
         flat, where, dim = x.flatten(), positions.reshape(1), 0
     else:
@@ -108,8 +106,6 @@ def _elements_at(
         where = positions
         if positions.dim() < x.dim():
             where = positions.unsqueeze(dim)
-    if "pool" in spec.plain:
-        dim = -1
     if bool(((where < 0) | (where >= flat.shape[dim])).any()):
         return None
     try:
@@ -118,11 +114,19 @@ def _elements_at(
         return None
 
 
-def _repeats(positions: torch.Tensor, arguments: Arguments) -> bool:
-    """Returns whether an order has a position twice, along the last dimension."""
+def _dim_of(spec: Spec, arguments: Arguments) -> Any:
+    """Returns the argument `dim` of a function that selects; None without it."""
+    order = "input k dim" if spec.plain in ("topk", "kthvalue") else "input dim"
+    given = Arguments(arguments.args[:3], arguments.kwargs)
+    return references.named(given, order + " a b c").get("dim")
+
+
+def _repeats(positions: torch.Tensor, dim: Any) -> bool:
+    """Returns whether an order has a position twice along its dimension."""
     import torch
 
-    ordered = torch.sort(positions, -1).values
-    return (
-        bool((ordered[..., 1:] == ordered[..., :-1]).any()) if ordered.dim() else False
-    )
+    if positions.dim() == 0:
+        return False
+    at = dim if type(dim) is int else -1
+    ordered = torch.sort(positions, at).values
+    return bool((ordered.diff(dim=at) == 0).any())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msitd._core.client import Client
 from msitd.query import CaptureRule, select
 from msitd.query.errors import QueryError
-from msitd.verify.records import CallKey
+from msitd.verify.records import INPUTS, CallKey
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ PASS_IF = "pass if "
 NOT_CHECKED = "not checked: "
 COVERED = "covered: "
 UNITS = "units."
+TOLERANCE = "tolerance."
 
 # Maximum time in seconds that a record waits for memory.
 _MAX_BLOCK_S = 300.0
@@ -83,7 +84,7 @@ def prepare(daemon: Connection, run: Run, name: str) -> bool:
                 f"give another name with --as"
             ) from error
         return found.state == "sealed"
-    inputs = select(io=("input", "weight", "grad_output"))
+    inputs = select(io=INPUTS)
     rules = [CaptureRule(inputs, "summary"), CaptureRule(None, "full")]
     daemon.captures.set(name, rules=rules, first_token=0)
     return False
@@ -125,13 +126,17 @@ class GoldenWriter:
             detail = f" ({outcome.detail})" if outcome.detail else ""
             self.state(record, NOT_CHECKED + outcome.reason + detail)
             return
+        if len(_index_of(record, TOLERANCE).encode()) > _INDEX_MAX:
+            # Without its statement, the default policy would judge the result. The
+            # row is unmatched instead.
+            return
         self._record(record, outcome.golden)
         self._text(record, UNITS, units_text(outcome.score))
         self.state(record, PASS_IF + outcome.score.predicate)
 
     def state(self, record: Tensor, text: str) -> None:
         """States what the result at the place of `record` may differ by."""
-        self._text(record, "tolerance.", text)
+        self._text(record, TOLERANCE, text)
 
     def _record(self, record: Tensor, tensor: Any) -> None:
         self._client.record(
@@ -146,7 +151,7 @@ class GoldenWriter:
         )
 
     def _text(self, record: Tensor, prefix: str, text: str) -> None:
-        index = f"{prefix}{record.io}/{record.index}"
+        index = _index_of(record, prefix)
         if len(index.encode()) > _INDEX_MAX:
             return
         encoded = text.replace("\0", " ").encode(errors="replace")[:_TEXT_MAX]
@@ -159,6 +164,11 @@ class GoldenWriter:
             call=record.call,
             device=record.device,
         )
+
+
+def _index_of(record: Tensor, prefix: str) -> str:
+    """Returns the index of a text about a result."""
+    return f"{prefix}{record.io}/{record.index}"
 
 
 def units_text(score: Score) -> str:
@@ -192,10 +202,10 @@ def done_in(
     for record in daemon.tensors.list(name, chosen):
         key = CallKey(record.op, record.call)
         if record.kind == "tensor":
-            if record.io in ("input", "weight", "grad_output"):
+            if record.io in INPUTS:
                 out.add((key, record.io, record.index))
             continue
-        if record.io == "state" and record.index.startswith("tolerance."):
-            io, _, index = record.index.removeprefix("tolerance.").partition("/")
+        if record.io == "state" and record.index.startswith(TOLERANCE):
+            io, _, index = record.index.removeprefix(TOLERANCE).partition("/")
             out.add((key, io, index))
     return out

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd.verify import replay
 from msitd.verify.arguments import Arguments, parse
-from msitd.verify.table import MODULE_REASON, Kind, Spec
+from msitd.verify.table import KIND_OF, MODULE_REASON, Kind, Spec
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ class Module(NamedTuple):
     kind: str
     training: bool
     parameters: frozenset[str]
-    buffers: frozenset[str]
     attributes: Mapping[str, Any]
 
     def get(self, name: str) -> Any:
@@ -71,7 +70,6 @@ def parse_tree(text: str) -> dict[str, Module]:
                 str(each["class"]),
                 bool(each.get("training", False)),
                 frozenset(map(str, each.get("parameters", {}))),
-                frozenset(map(str, each.get("buffers", {}))),
                 {str(k): _attribute(str(v)) for k, v in attributes.items()},
             )
         except (KeyError, TypeError, AttributeError):
@@ -266,7 +264,7 @@ class Modules:
 
         name, arguments = build(module, tensors[0], weight)
         owner = "torch" if name in _OF_TORCH else "torch.nn.functional"
-        kind = Kind.COMPOSITE if name in _STEPWISE else _kind_of(name)
+        kind = Kind.COMPOSITE if name in _STEPWISE else KIND_OF[name]
         return Spec(kind, owner, name), arguments
 
     def check_weights(
@@ -302,9 +300,3 @@ _POSITIONS = {
     "group_norm": {"weight": "2", "bias": "3"},
     **{f"conv{n}d": {"weight": "1", "bias": "2"} for n in (1, 2, 3)},
 }
-
-
-def _kind_of(name: str) -> Kind:
-    from msitd.verify.table import KIND_OF
-
-    return KIND_OF[name]

@@ -9,7 +9,6 @@ held in memory, without their bytes: about 1 KiB each.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,9 +31,9 @@ RECORDS_MAX = 1 << 20
 _CACHE_BYTES_MAX = 256 << 20
 
 _VALUES = ("number", "text", "none", "dtype", "other")
-_INPUTS = ("input", "grad_output", "weight")
-_RESULTS = ("output", "grad_input", "grad_weight")
-IOS = (*_INPUTS, *_RESULTS)
+INPUTS = ("input", "grad_output", "weight")
+RESULTS = ("output", "grad_input", "grad_weight")
+IOS = (*INPUTS, *RESULTS)
 
 TOO_MANY = "its token has too many records"
 
@@ -95,17 +94,15 @@ class Selection(NamedTuple):
         return self == Selection()
 
 
-def groups_of(
-    daemon: Connection, run: str, chosen: Selection
-) -> Iterator[tuple[int, int]]:
-    """Yields the ranks and tokens that have tensors, tokens first."""
-    found = []
+def tokens_of(daemon: Connection, run: str, chosen: Selection) -> dict[int, list[int]]:
+    """Returns the tokens that have tensors, ascending, by rank."""
+    out = {}
     by_rank = daemon.tensors.stats(run, chosen.filter(), by="rank")
-    for rank in by_rank.groups:
-        wanted = chosen._replace(ranks=(int(rank.key),))
+    for rank in sorted(int(each.key) for each in by_rank.groups):
+        wanted = chosen._replace(ranks=(rank,))
         by_token = daemon.tensors.stats(run, wanted.filter(), by="token")
-        found += [(int(token.key), int(rank.key)) for token in by_token.groups]
-    yield from ((rank, token) for token, rank in sorted(found))
+        out[rank] = sorted(int(each.key) for each in by_token.groups)
+    return out
 
 
 def read_group(

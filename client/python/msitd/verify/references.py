@@ -130,14 +130,9 @@ def call(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
 
     If the result is None, the arguments are the result, as in records.
     """
-
-    copied = trees.replaced(given, lambda _, each: each.clone())
-    result = spec.function(*copied.args, **copied.kwargs)
-    if result is None:
-        result = (*copied.args, *copied.kwargs.values())
-    out: dict[str, torch.Tensor] = {}
-    _collect(result, "", 0, out)
-    return out
+    return _called_in_place_of(
+        spec, trees.replaced(given, lambda _, each: each.clone())
+    )
 
 
 def _collect(value: Any, path: str, depth: int, out: dict[str, Any]) -> None:

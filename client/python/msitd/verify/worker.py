@@ -7,6 +7,7 @@ worker that leaves the call out.
 
 from __future__ import annotations
 
+import bisect
 import json
 import os
 import sys
@@ -85,7 +86,8 @@ class Worker:
         """
         options = self._options
         run = self._daemon.runs.get(options.run)
-        for rank, tokens in _by_rank(self._daemon, options).items():
+        by_rank = records.tokens_of(self._daemon, options.run, options.chosen)
+        for rank, tokens in by_rank.items():
             known = modules.Modules(self._tree_of(rank), self._weight_finder(rank))
             checker = Checker(self._reader, known, options.size_max)
             with golden.GoldenWriter(options.golden, rank, run.world_size) as writer:
@@ -105,8 +107,7 @@ class Worker:
         done = golden.done_in(
             self._daemon, self._options.golden, group.rank, group.token
         )
-        # Modules are covered where functions were recorded.
-        has_functions = any(table.is_function(key.op) for key in group.calls)
+        covered = _Covered(group)
         counts: dict[str, int] = {}
         for key in group.calls:
             counts[key.op] = counts.get(key.op, 0) + 1
@@ -116,21 +117,22 @@ class Worker:
             if record.io not in records.IOS or (key, record.io, record.index) in done:
                 continue
             self._report(group, number)
-            if record.io in ("input", "weight", "grad_output"):
+            if record.io in records.INPUTS:
                 self._copy(record, writer)
                 continue
-            is_module = not table.is_function(record.op)
-            if is_module and has_functions and not known.can_check(record.op):
+            call = group.calls[key]
+            is_covered = known.has(record.op) and covered.has(call)
+            if is_covered and not known.can_check(record.op):
                 writer.state(record, golden.COVERED + _BY_FUNCTIONS)
                 continue
             outcomes = found.get((key, record.io))
             if outcomes is None:
                 outcomes = self._outcomes(
-                    group, group.calls[key], record.io, counts[key.op], checker
+                    group, call, record.io, counts[key.op], checker
                 )
                 found[key, record.io] = outcomes
             outcome = outcomes.pop(record.index)
-            if is_module and has_functions and isinstance(outcome, Unchecked):
+            if is_covered and isinstance(outcome, Unchecked):
                 writer.state(record, golden.COVERED + _BY_FUNCTIONS)
             else:
                 writer.write_result(record, outcome)
@@ -143,6 +145,8 @@ class Worker:
     def _outcomes(
         self, group: Group, call: Call, io: str, call_count: int, checker: Checker
     ) -> dict[str, Checked | Unchecked]:
+        if group.is_cut:
+            return dict.fromkeys(call.tensors(io), Unchecked(records.TOO_MANY))
         place = (group.rank, group.token, *call.key, io)
         if place in self._options.crashed:
             return dict.fromkeys(call.tensors(io), Unchecked(_CRASHED))
@@ -196,16 +200,31 @@ class Worker:
         sys.stderr.flush()
 
 
+class _Covered:
+    """The calls of modules whose results follow from those of recorded functions."""
+
+    def __init__(self, group: Group) -> None:
+        self._functions = [
+            record.sequence
+            for record in group.tensors
+            if record.io == "output" and isinstance(table.find(record.op), table.Spec)
+        ]
+
+    def has(self, call: Call) -> bool:
+        """Returns whether a function of the table was recorded between the inputs and
+        the outputs of a call. Code that calls nothing of this kind is not covered.
+        """
+        inputs = [each.sequence for each in call.tensors("input").values()]
+        outputs = [each.sequence for each in call.tensors("output").values()]
+        if not inputs or not outputs:
+            return False
+        at = bisect.bisect(self._functions, min(inputs))
+        return at < len(self._functions) and self._functions[at] < max(outputs)
+
+
 def _literal(op: str) -> str:
     """Returns a pattern that matches an op; `?` stands for characters of patterns."""
     return op.replace("*", "?").replace("[", "?").replace("\\", "?")
-
-
-def _by_rank(daemon: Connection, options: Options) -> dict[int, list[int]]:
-    out: dict[int, list[int]] = {}
-    for rank, token in records.groups_of(daemon, options.run, options.chosen):
-        out.setdefault(rank, []).append(token)
-    return out
 
 
 def read_crashed(path: str) -> Iterator[tuple[int, int, str, int, str]]:
