@@ -54,8 +54,7 @@ constexpr std::array<std::pair<Matcher, std::string_view>, 11> kNames = {
 
 // A torch model that msit or msitd recorded, in an engine or not.
 bool IsTorch(std::string_view source) {
-  return source.empty() || source == kMsit ||
-         FindEngineTable(source) != nullptr;
+  return source.empty() || source == kMsit || IsEngine(source);
 }
 
 // Returns true if one is `a` and the other `b`.

@@ -27,7 +27,6 @@ constexpr LeftReason kNoModule{"the other run has no such module"};
 constexpr LeftReason kNoSuchTensor{"its module in the other run lacks it"};
 constexpr LeftReason kOtherShape{"it has another size in the other run"};
 constexpr LeftReason kTwice{"another tensor of its run is the same", true};
-constexpr LeftReason kUsedWhole{"its counterpart is paired as a whole", true};
 
 bool IsActivation(Io io) {
   return io == Io::kInput || io == Io::kOutput || io == Io::kGradInput ||

@@ -248,7 +248,8 @@ class PlaceFinder {
       reason = "a part of a fused tensor";
     }
     if (one.io == Io::kInput && one.module.has_value()) {
-      LeavePartInputs(tensor.io);
+      LeaveParts(tensor.io, "0",
+                 "the norm before it is part of the projection");
     }
     const std::string module =
         one.module.has_value() ? OtherModule(*one.module) : op_.path;
@@ -264,12 +265,12 @@ class PlaceFinder {
     if (one.ends_layer) AddLayerEnd(tensor, std::move(view), entry);
   }
 
-  // States that the parts of a projection that contains a norm have no inputs.
-  void LeavePartInputs(Io io) {
+  // States that the parts of the current projection lack a tensor.
+  void LeaveParts(Io io, const std::string& index, std::string_view why) {
     for (const EnginePart& part : op_.rule->parts) {
       out_.gone.emplace(
-          CommonTensor(Child(Parent(op_.path), part.name), io, "0"),
-          "the norm before it is part of the projection");
+          CommonTensor(Child(Parent(op_.path), part.name), io, index),
+          std::string(why));
     }
   }
 
@@ -322,12 +323,7 @@ class PlaceFinder {
 
   void LeavePacked(const TensorFacts& tensor, EnginePlaces::Entry& entry) {
     entry.gone = kPacked;
-    if (op_.rule == nullptr) return;
-    for (const EnginePart& part : op_.rule->parts) {
-      out_.gone.emplace(CommonTensor(Child(Parent(op_.path), part.name),
-                                     tensor.io, tensor.index),
-                        entry.gone);
-    }
+    if (op_.rule != nullptr) LeaveParts(tensor.io, tensor.index, kPacked);
   }
 
   // Adds the weights of each expert in a tensor of all experts.
@@ -376,11 +372,8 @@ class PlaceFinder {
     }
     if (tensor.io == Io::kGradInput) {
       entry.gone = "it is the sum of the gradients of its parts";
-      for (const EnginePart& part : op_.rule->parts) {
-        out_.gone.emplace(
-            CommonTensor(Child(Parent(op_.path), part.name), tensor.io, "0"),
-            "a fused projection has only the sum of the gradients");
-      }
+      LeaveParts(tensor.io, "0",
+                 "a fused projection has only the sum of the gradients");
       return;
     }
     const EngineView view = ViewOf(tensor, io);

@@ -198,7 +198,6 @@ EngineSizes SizesOf(const EngineRun& run, const EngineRun& other) {
   if (heads.has_value() && (lora.has_value() ? value : head).has_value()) {
     out["o_in"] = *heads * *(lora.has_value() ? value : head);
   }
-  set("vocabulary", Lookup(run, other, {"vocab_size"}));
   return out;
 }
 

@@ -48,7 +48,7 @@ std::string EngineOf(const std::vector<TextFile>& files);
 // - `per_group`: the number of query heads for each of them
 // - `q_lora`, `kv_a`: the lengths of the first projections of multi-head latent
 //   attention
-// - `experts`: the number of experts
+// - `o_in`: the length of the input of o_proj
 using EngineSizes = std::map<std::string, int64_t, std::less<>>;
 
 // Returns the sizes that either run states. A size that is not known is absent.

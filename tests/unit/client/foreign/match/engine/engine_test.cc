@@ -148,6 +148,9 @@ TEST(EngineTableTest, PatternsAndVersions) {
   EXPECT_TRUE(FitsPattern("a.b.qkv_proj", "*.qkv_proj"));
   EXPECT_FALSE(FitsPattern("a.qkv_proj.b", "*.qkv_proj"));
   EXPECT_TRUE(FitsPattern("", ""));
+  // `?` is the rest of a component.
+  EXPECT_FALSE(FitsPattern("a.attn_mqa", "*.attn_m?a*"));
+  EXPECT_TRUE(FitsPattern("a.attn_mqa", "*.attn_m*a*"));
   EXPECT_TRUE(IsInVersions("0.11.2.post1", ">=0.11.1"));
   EXPECT_FALSE(IsInVersions("0.9.2", ">=0.11.1"));
   EXPECT_TRUE(IsInVersions("4.57.6", "<5"));
