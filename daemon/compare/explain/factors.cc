@@ -84,8 +84,6 @@ void TestWhole(Examination& pair) {
               })});
 }
 
-// Tests one factor, or one constant, for each index. `name` completes
-// `a factor for each ...`.
 // Returns whether some elements of some indices permit a factor, or a constant,
 // for each index.
 bool MayHoldForEach(const Examination& pair, const Slices& slices) {
