@@ -219,7 +219,9 @@ def view_ratio(bench: Bench) -> Result:
 
         def work(view: str) -> None:
             comparison = compare(channel, "golden", "target", view)
-            assert comparison.read_bytes == 2 * count * MIB, comparison
+            # The explanation of the first difference reads some tensors again.
+            again = comparison.read_bytes - 2 * count * MIB
+            assert 0 <= again <= 16 * MIB, comparison
             assert comparison.pass_count + comparison.fail_count == count
 
         import_stubs()
