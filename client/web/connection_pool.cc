@@ -7,13 +7,9 @@
 
 namespace msitd::web {
 
-PooledConnection::PooledConnection(
-    std::unique_ptr<ask::Connection> connection,
-    std::unique_ptr<ask::NodeFanout> fanout,
-    std::shared_ptr<std::vector<std::string>> notes)
-    : connection_(std::move(connection)),
-      fanout_(std::move(fanout)),
-      notes_(std::move(notes)) {
+PooledConnection::PooledConnection(std::unique_ptr<ask::Connection> connection,
+                                   std::unique_ptr<ask::NodeFanout> fanout)
+    : connection_(std::move(connection)), fanout_(std::move(fanout)) {
   if (fanout_ != nullptr) connection_->SetFanout(fanout_.get());
 }
 
@@ -29,16 +25,16 @@ std::unique_ptr<PooledConnection> ConnectionPool::Take() {
       return connection;
     }
   }
-  auto notes = std::make_shared<std::vector<std::string>>();
   std::unique_ptr<ask::NodeFanout> fanout;
   if (!daemons_.nodes.empty()) {
     fanout = std::make_unique<ask::NodeFanout>(
         daemons_.nodes, interrupts_,
-        [notes](const std::string& line) { notes->push_back(line); });
+        // The page takes the nodes that failed from the answers.
+        [](const std::string& /*line*/) {});
   }
   return std::make_unique<PooledConnection>(
       std::make_unique<ask::Connection>(daemons_.connection, interrupts_),
-      std::move(fanout), std::move(notes));
+      std::move(fanout));
 }
 
 void ConnectionPool::Return(std::unique_ptr<PooledConnection> connection,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "client/ask/fanout/node_fanout.h"
@@ -23,21 +22,15 @@ class PooledConnection {
  public:
   // `fanout` may be null.
   PooledConnection(std::unique_ptr<ask::Connection> connection,
-                   std::unique_ptr<ask::NodeFanout> fanout,
-                   std::shared_ptr<std::vector<std::string>> notes);
+                   std::unique_ptr<ask::NodeFanout> fanout);
 
   ask::Connection& connection() { return *connection_; }
   // Null for a single daemon.
   ask::NodeFanout* fanout() { return fanout_.get(); }
-  // Messages of several daemons about their answer, such as missing nodes.
-  const std::vector<std::string>& notes() const { return *notes_; }
 
  private:
-  friend class ConnectionPool;
-
   std::unique_ptr<ask::Connection> connection_;
   std::unique_ptr<ask::NodeFanout> fanout_;
-  std::shared_ptr<std::vector<std::string>> notes_;
 };
 
 // Connections to one daemon, kept between requests. Several daemons are

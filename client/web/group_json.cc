@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/ask/text/conclusion.h"
 #include "client/web/row_json.h"
 
 namespace msitd::web {
@@ -52,13 +53,11 @@ ask::Outcome GroupsPage(ask::Connection& connection,
                                  group.unmatched_count(), group.skipped_count(),
                                  WorstJson(group), group.worst_row()));
   }
-  const bool has_ended = comparison.state() != v1::Comparison::PENDING &&
-                         comparison.state() != v1::Comparison::RUNNING;
-  json =
-      fmt::format(R"({{"ops":[{}],"groups":[{}],"next_row":{},"row_count":{},)"
-                  R"("has_ended":{}}})",
-                  fmt::join(ops, ","), fmt::join(groups, ","),
-                  response.next_row(), response.row_count(), has_ended);
+  json = fmt::format(
+      R"({{"ops":[{}],"groups":[{}],"next_row":{},"row_count":{},)"
+      R"("has_ended":{}}})",
+      fmt::join(ops, ","), fmt::join(groups, ","), response.next_row(),
+      response.row_count(), ask::IsOver(comparison));
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/ask/query/daemon_metrics.h"
+#include "client/ask/text/conclusion.h"
 #include "client/ask/text/policy_text.h"
 #include "client/web/row_json.h"
 #include "protos/bounds/bound_share.h"
@@ -25,12 +26,6 @@ constexpr std::chrono::milliseconds kRetryDelay{300};
 // Consecutive attempts to reach it: about half a minute, in which a daemon
 // restarts.
 constexpr int kRetriesMax = 100;
-
-bool HasEnded(const v1::Comparison& comparison) {
-  return comparison.state() == v1::Comparison::DONE ||
-         comparison.state() == v1::Comparison::CANCELLED ||
-         comparison.state() == v1::Comparison::FAILED;
-}
 
 class RowStreamer {
  public:
@@ -78,7 +73,7 @@ class RowStreamer {
     v1::StreamComparisonRowsResponse response;
     bool has_ended = false;
     while (reader->Read(&response)) {
-      has_ended = HasEnded(response.comparison());
+      has_ended = ask::IsOver(response.comparison());
       SendRows(response);
       if (is_gone_) context.TryCancel();
     }

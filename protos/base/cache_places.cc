@@ -57,7 +57,6 @@ class PlaceTextReader {
     return out;
   }
 
-  bool fits() const { return fits_; }
   bool is_at_end() const { return fits_ && text_.empty(); }
   bool has_number() const { return !text_.empty() && text_.front() != '+'; }
 

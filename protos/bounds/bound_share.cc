@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string_view>
 
 namespace msitd {
 namespace {
@@ -13,14 +12,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A ratio of amplitudes.
 constexpr double kDecibelsPerDecade = 20;
-
-std::optional<double> MetricOf(const v1::ComparisonRow& row,
-                               std::string_view name) {
-  for (const v1::MetricValue& metric : row.metrics()) {
-    if (metric.metric() == name) return metric.value();
-  }
-  return std::nullopt;
-}
 
 v1::Metric MetricNamed(const std::vector<v1::Metric>& metrics,
                        const std::string& name) {
@@ -40,6 +31,14 @@ double Ratio(double value, double bound) {
 }
 
 }  // namespace
+
+std::optional<double> MetricOf(const v1::ComparisonRow& row,
+                               std::string_view name) {
+  for (const v1::MetricValue& metric : row.metrics()) {
+    if (metric.metric() == name) return metric.value();
+  }
+  return std::nullopt;
+}
 
 double ShareOf(const v1::Metric& metric, double value, double bound,
                bool at_least) {

@@ -4,13 +4,18 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msitd/v1/comparison_service.pb.h"
 #include "msitd/v1/node_service.pb.h"
 
-// The share of its tolerance that a row uses.
+// The metrics of a row, and the share of its tolerance that it uses.
 namespace msitd {
+
+// Returns the metric with this name, if the row has it.
+std::optional<double> MetricOf(const v1::ComparisonRow& row,
+                               std::string_view name);
 
 // The error of a metric as a share of its bound: 0 for no error, 1 at the
 // bound, infinite if it cannot be expressed.

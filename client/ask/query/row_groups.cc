@@ -40,6 +40,8 @@ void MergeGroup(const Group& from, bool higher_is_better, Group& to) {
 
 Outcome FindDirection(Connection& connection, const std::string& value,
                       bool& higher_is_better) {
+  // A share of the tolerance, which is better the smaller it is.
+  if (value.empty()) return {};
   std::vector<v1::Metric> metrics;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(connection, metrics));
   for (const v1::Metric& metric : metrics) {

@@ -34,6 +34,12 @@ Conclusion ConclusionOf(const v1::Comparison& comparison, Allowed allowed) {
   return comparison.pass_count() > 0 ? Conclusion::kPass : Conclusion::kFail;
 }
 
+bool IsOver(const v1::Comparison& comparison) {
+  return comparison.state() == v1::Comparison::DONE ||
+         comparison.state() == v1::Comparison::CANCELLED ||
+         comparison.state() == v1::Comparison::FAILED;
+}
+
 int64_t RowCountOf(const v1::Comparison& comparison) {
   return comparison.pass_count() + comparison.fail_count() +
          comparison.unmatched_count() + comparison.skipped_count();

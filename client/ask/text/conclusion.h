@@ -30,6 +30,9 @@ struct Allowed {
 
 Conclusion ConclusionOf(const v1::Comparison& comparison, Allowed allowed);
 
+// Returns whether a comparison has ended, with a result or without one.
+bool IsOver(const v1::Comparison& comparison);
+
 // Number of rows with any verdict.
 int64_t RowCountOf(const v1::Comparison& comparison);
 

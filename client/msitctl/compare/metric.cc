@@ -26,7 +26,7 @@ ask::Outcome GetEnded(Invocation& invocation, const std::string& name,
                       v1::Comparison& comparison) {
   MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::ComparisonService::Stub::GetComparison, name, comparison));
-  if (IsOver(comparison)) return {};
+  if (ask::IsOver(comparison)) return {};
   return ask::DaemonError(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
                                        name + " has not ended"));
 }

@@ -52,12 +52,6 @@ ask::Outcome OutcomeOfDone(const v1::Comparison& comparison,
 
 }  // namespace
 
-bool IsOver(const v1::Comparison& comparison) {
-  return comparison.state() == v1::Comparison::DONE ||
-         comparison.state() == v1::Comparison::CANCELLED ||
-         comparison.state() == v1::Comparison::FAILED;
-}
-
 ask::Outcome CancelAfter(ask::Outcome outcome, Invocation& invocation,
                          const std::string& name) {
   v1::Comparison ignored;
@@ -101,7 +95,7 @@ ask::Outcome TellWhetherItGoesOn(ask::Outcome outcome,
   const std::string name = ask::Printable(comparison.name());
   if (outcome.exit_code == ask::ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
     outcome.error += fmt::format("; {} is no longer running", name);
-  } else if (IsOver(comparison)) {
+  } else if (ask::IsOver(comparison)) {
     outcome.error += fmt::format(
         "; {0} has ended; for the result: msitctl compare get {0}", name);
   } else if (comparison.follow() && !comparison.detach()) {
@@ -130,7 +124,7 @@ ask::Outcome WaitForComparison(Invocation& invocation, IfWaitEnds if_wait_ends,
   WaitingNotice notice;
   const auto deadline = invocation.StreamDeadline();
   int lost_count = 0;
-  for (auto delay = kFirstPoll; !IsOver(comparison);
+  for (auto delay = kFirstPoll; !ask::IsOver(comparison);
        delay = std::min(delay * 3 / 2, kSlowestPoll)) {
     // The number of rows of growing runs is not known.
     progress.Show(ProgressText(comparison),

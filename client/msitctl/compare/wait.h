@@ -11,8 +11,6 @@
 // Waits for a comparison, and converts its end to the outcome of a command.
 namespace msitd::msitctl {
 
-bool IsOver(const v1::Comparison& comparison);
-
 // The treatment of a comparison when an interrupt or --timeout ends the wait.
 enum class IfWaitEnds { kCancel, kLeave };
 

@@ -278,7 +278,8 @@ void ComparisonEngine::Plan(const TensorGroup& group) {
                        basis != PairBasis());
     PairPlan& plan =
         plans.emplace_back(is_later ? PairPlan() : planner.Plan(pair, basis));
-    if (auto found = stated.Find(pair); found != nullptr) {
+    if (auto found = states_tolerances_ ? stated.Find(pair) : nullptr;
+        found != nullptr) {
       ApplyStatedTolerance(std::move(found), plan);
     }
     if (!plan.is_measured()) continue;

@@ -19,16 +19,10 @@ constexpr std::string_view kShare = "share";
 // The numbers of a group as a message.
 constexpr size_t kGroupBytes = 40;
 
-absl::Status BadField(std::string_view field, std::string_view why) {
-  return WithReason(
-      MakeStatus(absl::StatusCode::kInvalidArgument, "{}: {}", field, why),
-      ErrorReason::kFieldInvalid);
-}
-
 // Sets a property, which must not be set yet.
 absl::Status SetProperty(bool& property) {
   if (std::exchange(property, true)) {
-    return BadField("group_by", "a property is given twice");
+    return FieldInvalid("group_by", "a property is given twice");
   }
   return absl::OkStatus();
 }
@@ -73,7 +67,7 @@ absl::StatusOr<RowGroups> RowGroups::Create(const Request& request,
     higher_is_better = info.higher_is_better;
   }
   if (!has_metric) {
-    return BadField("value", "the daemon has no metric of this name");
+    return FieldInvalid("value", "the daemon has no metric of this name");
   }
   RowGroups out(Bounds(comparison, metrics));
   if (!takes_share) out.metric_ = request.value();
@@ -90,7 +84,7 @@ absl::StatusOr<RowGroups> RowGroups::Create(const Request& request,
         MSITD_RETURN_IF_ERROR(SetProperty(out.by_token_));
         break;
       default:
-        return BadField("group_by", "not a property of rows");
+        return FieldInvalid("group_by", "not a property of rows");
     }
   }
   return out;
@@ -101,10 +95,7 @@ std::optional<double> RowGroups::ValueOf(const v1::ComparisonRow& row) const {
     const auto decided = bounds_.Decided(row);
     return decided.has_value() ? std::optional(decided->share) : std::nullopt;
   }
-  for (const v1::MetricValue& metric : row.metrics()) {
-    if (metric.metric() == metric_) return metric.value();
-  }
-  return std::nullopt;
+  return MetricOf(row, metric_);
 }
 
 RowGroups::Entry& RowGroups::EntryOf(const v1::ComparisonRow& row) {

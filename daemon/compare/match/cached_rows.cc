@@ -12,21 +12,18 @@
 namespace msitd::compare {
 namespace {
 
-std::shared_ptr<const std::string> SharedReason(const char* text) {
-  return std::make_shared<const std::string>(text);
-}
-
 // Why a cache needs no counterpart if it is empty so far.
 const std::shared_ptr<const std::string>& EmptyReason() {
   static const auto& reason = *new std::shared_ptr<const std::string>(
-      SharedReason("it is a cache that has no position of this request yet"));
+      std::make_shared<const std::string>(
+          "it is a cache that has no position of this request yet"));
   return reason;
 }
 
 // Why the cache that a forward receives needs no counterpart.
 const std::shared_ptr<const std::string>& ElsewhereReason() {
-  static const auto& reason =
-      *new std::shared_ptr<const std::string>(SharedReason(
+  static const auto& reason = *new std::shared_ptr<const std::string>(
+      std::make_shared<const std::string>(
           "it is the cache before a forward, and the other run begins its "
           "forwards elsewhere"));
   return reason;

@@ -124,7 +124,6 @@ bool ApplyTargetViews(const TensorMapping& mapping, size_t tensors_max,
 bool ApplyGoldenViews(const TensorMapping& mapping,
                       const ViewedGoldens& goldens, size_t tensors_max,
                       std::vector<LogicalTensor>& golden) {
-  if (goldens.all().empty()) return true;
   Side side(golden);
   const auto positions = PositionsOf(golden);
   for (const auto& [number, name] : goldens.all()) {

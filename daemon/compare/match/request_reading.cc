@@ -48,14 +48,10 @@ bool IsOptionalArgument(const TensorKey& key) {
                    key.index) != std::end(kOptionalArguments);
 }
 
-std::shared_ptr<const std::string> SharedText(const char* text) {
-  return std::make_shared<const std::string>(text);
-}
-
 // Why a tensor that describes a batch needs no counterpart.
 const std::shared_ptr<const std::string>& BatchReason() {
-  static const auto& reason =
-      *new std::shared_ptr<const std::string>(SharedText(
+  static const auto& reason = *new std::shared_ptr<const std::string>(
+      std::make_shared<const std::string>(
           "it describes the batch, not a request; its effect is compared"));
   return reason;
 }
@@ -63,8 +59,9 @@ const std::shared_ptr<const std::string>& BatchReason() {
 // Why a tensor with the last position of each forward needs no counterpart.
 const std::shared_ptr<const std::string>& LastPositionReason() {
   static const auto& reason = *new std::shared_ptr<const std::string>(
-      SharedText("it is the last position of a forward, and the other run ends "
-                 "its forwards elsewhere"));
+      std::make_shared<const std::string>(
+          "it is the last position of a forward, and the other run ends "
+          "its forwards elsewhere"));
   return reason;
 }
 

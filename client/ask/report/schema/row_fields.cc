@@ -13,14 +13,6 @@
 
 namespace msitd::ask {
 
-std::optional<double> MetricOf(const v1::ComparisonRow& row,
-                               std::string_view name) {
-  for (const v1::MetricValue& metric : row.metrics()) {
-    if (metric.metric() == name) return metric.value();
-  }
-  return std::nullopt;
-}
-
 const v1::CustomMetric* CustomMetricOf(const v1::ComparisonRow& row,
                                        std::string_view name) {
   for (const v1::CustomMetric& metric : row.custom_metrics()) {

@@ -8,13 +8,12 @@
 
 #include "client/ask/report/table/cell.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/bounds/bound_share.h"
 
 // Values that reports read from a row.
 namespace msitd::ask {
 
-// The metric with this name, if the row has it.
-std::optional<double> MetricOf(const v1::ComparisonRow& row,
-                               std::string_view name);
+using msitd::MetricOf;
 
 // The custom metric with this name; null if the row has none.
 const v1::CustomMetric* CustomMetricOf(const v1::ComparisonRow& row,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msitd import _msit
-from msitd._core.cache_places import CachePlaces
+from msitd._core.cache_places import CachePlaces, Span
 from msitd._core.vocabulary import IO_NUMBERS
 
 # The argument of `record_requests`: ids, or a mapping of ids to rows.
@@ -34,9 +34,6 @@ _ID_BYTES_MAX = 128
 _TEXT_BYTES_MAX = 128
 # Daemons count rows with a number above 2^40 as unknown.
 _NUMBER_MAX = (1 << 63) - 1
-
-# First and end of a dimension, as in a slice.
-Span = tuple[int, int]
 
 # Texts of documents by their op.
 Texts = dict[str, str]
