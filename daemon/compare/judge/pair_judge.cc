@@ -566,14 +566,20 @@ void AddViews(const TensorPair& pair, v1::ComparisonRow& row) {
 }
 
 void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row) {
+  const bool is_alone = pair.golden == nullptr || pair.target == nullptr;
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
     const Assembly* const found =
         tensor == nullptr ? nullptr : DifferingCopies(*tensor);
-    if (found == nullptr) continue;
+    if (found == nullptr || (is_alone && found->is_open_ended)) continue;
     const Assembly& assembly = *found;
     std::string reason =
         fmt::format("{} {}: {}", tensor == pair.golden ? "golden" : "target",
                     AssemblyText(assembly), assembly.difference);
+    const bool is_placed = !assembly.shards.front().placement.empty();
+    if (is_alone && pair.mapped_pair.has_value() && !is_placed) {
+      row.set_reason(fmt::format("{}; {}", row.reason(), reason));
+      continue;
+    }
     if (!row.reason().empty()) reason += "; " + row.reason();
     if (pair.golden != nullptr && pair.target != nullptr) {
       const std::string hint = SumHint(*pair.golden, *pair.target);

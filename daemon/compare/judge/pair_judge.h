@@ -78,7 +78,9 @@ RowMetrics DecisiveMetrics(const TensorPair& pair, const PairPlan& plan,
                            const PairMeasurement& measurement);
 
 // Fails the row if shards that should be equal copies differ. This overrides
-// any other verdict, and also applies to tensors without a counterpart.
+// any other verdict. It applies to tensors without a counterpart only if their
+// placement states that the shards are copies, or a layout does and no mapping
+// states that they have no counterpart.
 void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
 
 // Adds remarks on how shards were combined to a row that passes.

@@ -99,7 +99,8 @@ struct Assembly {
   std::string remark;
   // For copies: the sum of the elements of all copies, by their summaries.
   double sum_of_copies = 0;
-  // Ranks that join the run later may add shards.
+  // The shards are copies as far as is known: no layout and no placement states
+  // it. Ranks that join the run later may add shards.
   bool is_open_ended = false;
   // The layout is derived later, from the tensor that this one is compared
   // with; see fitted_assembly.h. Until then, `missing` lists the ranks without

@@ -228,6 +228,43 @@ TEST_P(MappingRowsTest, RowsHaveWhatTheMappingPairsAndWhy) {
   EXPECT_EQ(rows[2].pairing(), "");
 }
 
+// A layout of all tensors is a guess for those that the mapping leaves out.
+TEST_P(MappingRowsTest, RanksNeedNotAgreeOnAPlainTensorWithoutCounterpart) {
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
+  v1::Layout& layout = *matching_.add_target_layouts();
+  layout.set_op_pattern("*");
+  layout.set_kind(v1::Layout::REPLICATED);
+  layout.set_unless_placed(true);
+  matching_.mutable_mapping()->set_pair_others(true);
+  golden_.Record(Floats("same", {1}));
+  for (const int rank : {0, 1}) {
+    RecordedTensor same = Floats("same", {1});
+    same.rank = rank;
+    target_.Record(same);
+    for (const std::string op : {"gone", "placed"}) {
+      RecordedTensor tensor = Floats(op, {1 + static_cast<float>(rank)});
+      tensor.rank = rank;
+      if (op == "placed") tensor.placement = "0+2/1:R";
+      target_.Record(tensor);
+    }
+  }
+  const auto alone = [](std::string_view op) {
+    return fmt::format(R"({{"target":{{"op":"{}","io":"output","index":0}},)"
+                       R"("reason":"part of the next op"}})"
+                       "\n",
+                       op);
+  };
+  Attach(alone("gone") + alone("placed"));
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[1].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows[1].reason(), HasSubstr("part of the next op; target "));
+  EXPECT_THAT(rows[1].reason(), HasSubstr("other bytes than rank 0"));
+  EXPECT_EQ(rows[2].verdict(), v1::FAIL) << rows[2].reason();
+}
+
 TEST_P(MappingRowsTest, GoldenTensorHasARowForEachOfItsTargets) {
   golden_.Record(Floats("a", {1, 2}));
   target_.Record(Floats("a.0", {1, 2}));

@@ -276,6 +276,28 @@ TEST_P(PlacementRowsTest, PlainTensorsBesideShardsAreCopies) {
             "--target-layout 'piece@output/0=concat(-1)'");
 }
 
+// A piece of a rank that records no placement looks like a copy that differs.
+TEST_P(PlacementRowsTest,
+       TensorsOfOneRunFailOnlyIfTheirPlacementIsThatOfCopies) {
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
+  RecordWhole(golden_);
+  target_.Record(Shard({1, 2, 3, 4}, {1, 4}, 0, "0+2/1:S(0)"));
+  target_.Record(Shard({5, 6, 7, 8}, {1, 4}, 1, "0+2/1:S(0)"));
+  for (const int rank : {0, 1}) {
+    const float value = 1 + static_cast<float>(rank);
+    target_.Record(Shard({value}, {1}, rank, "", "plain"));
+    target_.Record(Shard({value}, {1}, rank, "0+2/1:R", "placed"));
+  }
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[1].op(), "plain");
+  EXPECT_EQ(rows[1].verdict(), v1::UNMATCHED) << rows[1].reason();
+  EXPECT_EQ(rows[2].op(), "placed");
+  EXPECT_EQ(rows[2].verdict(), v1::FAIL) << rows[2].reason();
+}
+
 TEST_P(PlacementRowsTest, PlainTensorsAreComparedByRankWhereRanksAreAsMany) {
   ASSERT_TRUE(store_.runs().SetWorldSize("g", 2).ok());
   ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
