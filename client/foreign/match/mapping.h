@@ -74,7 +74,7 @@ struct RopeOps {
 
 // How the shards of one run form tensors; see v1::Layout.
 struct ShardLayout {
-  enum class Kind : uint8_t { kConcat, kSum, kReplicated };
+  enum class Kind : uint8_t { kConcat, kSum, kReplicated, kFit };
 
   std::string op_pattern;
   Io io = Io::kUnspecified;          // Unspecified for all.

@@ -36,6 +36,9 @@ std::string TextOfLayout(const match::ShardLayout& layout) {
     case Kind::kReplicated:
       out += "=replicated";
       break;
+    case Kind::kFit:
+      out += "=fit";
+      break;
   }
   if (layout.group_size > 0) out += fmt::format("/{}", layout.group_size);
   if (layout.unless_placed) out += " unless placed";
@@ -48,6 +51,7 @@ void FillLayout(const match::ShardLayout& layout, v1::Layout& out) {
   if (layout.index.has_value()) out.set_index(*layout.index);
   out.set_kind(layout.kind == Kind::kConcat ? v1::Layout::CONCAT
                : layout.kind == Kind::kSum  ? v1::Layout::SUM
+               : layout.kind == Kind::kFit  ? v1::Layout::FIT
                                             : v1::Layout::REPLICATED);
   out.set_dim(layout.dim);
   out.set_group_size(layout.group_size);
@@ -58,8 +62,12 @@ void FillLayout(const match::ShardLayout& layout, v1::Layout& out) {
 void AddLayouts(const match::Mapping& mapping, v1::Matching& matching) {
   std::string flags;
   for (const bool is_golden : {true, false}) {
-    for (const match::ShardLayout& layout :
+    for (match::ShardLayout layout :
          is_golden ? mapping.golden_layouts : mapping.target_layouts) {
+      // Sizes say nothing if the rows differ.
+      if (matching.by_request() && layout.kind == Kind::kFit) {
+        layout.kind = Kind::kReplicated;
+      }
       FillLayout(layout, is_golden ? *matching.add_golden_layouts()
                                    : *matching.add_target_layouts());
       flags +=
@@ -74,13 +82,8 @@ void AddLayouts(const match::Mapping& mapping, v1::Matching& matching) {
              flags);
 }
 
-}  // namespace
-
-void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
-                   const match::Mapping& mapping, bool has_ranks,
-                   ExecutionPlan& plan) {
-  v1::Comparison& comparison = *plan.request.mutable_comparison();
-  if (!has_ranks) AddLayouts(mapping, *comparison.mutable_matching());
+void ChooseRows(Invocation& invocation, const CompareFlags& flags,
+                const match::Mapping& mapping, v1::Comparison& comparison) {
   const bool may_join_requests = !comparison.matching().by_request() &&
                                  comparison.matching().token_offset() == 0 &&
                                  !flags.follow;
@@ -103,6 +106,16 @@ void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
                "msitctl: note: one run has a dimension of length 1 for the "
                "batch, which is ignored, as by --shapes squeeze\n");
   }
+}
+
+}  // namespace
+
+void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
+                   const match::Mapping& mapping, bool has_ranks,
+                   ExecutionPlan& plan) {
+  v1::Comparison& comparison = *plan.request.mutable_comparison();
+  ChooseRows(invocation, flags, mapping, comparison);
+  if (!has_ranks) AddLayouts(mapping, *comparison.mutable_matching());
 }
 
 }  // namespace msitd::msitctl

@@ -391,14 +391,14 @@ absl::StatusOr<Mapping> MatchEngines(const RunFacts& golden,
   EngineMatcher matcher(
       golden, target, PlacesOf(golden, golden_run, golden_sizes, golden_shared),
       PlacesOf(target, target_run, target_sizes, target_shared));
-  MSITD_ASSIGN_OR_RETURN(Mapping mapping,
-                         matcher.Match(golden_run.table == target_run.table));
+  const bool is_one_engine = golden_run.table == target_run.table;
+  MSITD_ASSIGN_OR_RETURN(Mapping mapping, matcher.Match(is_one_engine));
   // Runs that are cut in the same way are compared rank by rank.
-  if (golden_run.table != target_run.table || golden_shared != target_shared) {
-    mapping.golden_layouts =
-        LayoutsOf(golden_run, golden_sizes, golden_shared, golden_ranks);
-    mapping.target_layouts =
-        LayoutsOf(target_run, target_sizes, target_shared, target_ranks);
+  if (!is_one_engine || golden_shared != target_shared) {
+    mapping.golden_layouts = LayoutsOf(golden_run, golden_sizes, golden_shared,
+                                       golden_ranks, is_one_engine);
+    mapping.target_layouts = LayoutsOf(target_run, target_sizes, target_shared,
+                                       target_ranks, is_one_engine);
   }
   return mapping;
 }

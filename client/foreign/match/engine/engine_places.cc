@@ -184,7 +184,8 @@ class PlaceFinder {
 
   // The tensor as it is in the whole model, with the axes of transformers.
   EngineView ViewOf(const TensorFacts& tensor, Io io) const {
-    EngineView view(ShapeOfLayer(op_.rule, io, tensor.shape, ranks_));
+    EngineView view(
+        ShapeOfLayer(op_.rule, io, tensor.index, tensor.shape, ranks_));
     const bool is_sequence_first =
         run_.table != nullptr && run_.table->is_sequence_first &&
         (op_.rule == nullptr || !op_.rule->is_batch_first) &&

@@ -44,6 +44,20 @@ Cuts CutsOf(EngineShards shards) {
   return {};
 }
 
+// Returns the dimension along which a tensor of a module is cut, if it is.
+std::optional<int> CutOf(const EngineModuleRule& rule, Io io,
+                         std::string_view index) {
+  const auto found = std::find_if(
+      rule.cuts.begin(), rule.cuts.end(),
+      [&](const EngineCut& cut) { return cut.io == io && cut.index == index; });
+  if (found != rule.cuts.end()) return found->dim;
+  const Cuts cuts = CutsOf(rule.shards);
+  return io == Io::kInput    ? cuts.input
+         : io == Io::kOutput ? cuts.output
+         : io == Io::kWeight ? cuts.weight
+                             : std::nullopt;
+}
+
 // Collects layouts for modules of the same name.
 class LayoutBuilder {
  public:
@@ -53,10 +67,15 @@ class LayoutBuilder {
 
   void Add(const std::string& pattern, const EngineModuleRule& rule,
            std::vector<int> sections) {
+    for (const EngineCut& cut : rule.cuts) {
+      Concat(pattern, cut.io, cut.index, cut.dim, cut.sections);
+    }
     const Cuts cuts = CutsOf(rule.shards);
-    if (cuts.input.has_value()) Concat(pattern, Io::kInput, *cuts.input, {});
+    if (cuts.input.has_value()) {
+      Concat(pattern, Io::kInput, {}, *cuts.input, {});
+    }
     if (cuts.output.has_value()) {
-      Concat(pattern, Io::kOutput, *cuts.output, sections);
+      Concat(pattern, Io::kOutput, {}, *cuts.output, sections);
     }
     if (cuts.has_sum) {
       out_.push_back({.op_pattern = pattern,
@@ -69,7 +88,7 @@ class LayoutBuilder {
     if (cuts.weight.has_value()) {
       // A bias of a row-parallel module is a copy.
       if (*cuts.weight == -1) Copies(pattern, Io::kWeight, "bias");
-      Concat(pattern, Io::kWeight, *cuts.weight, sections);
+      Concat(pattern, Io::kWeight, {}, *cuts.weight, sections);
     }
   }
 
@@ -83,11 +102,12 @@ class LayoutBuilder {
   }
 
  private:
-  void Concat(const std::string& pattern, Io io, int dim,
+  void Concat(const std::string& pattern, Io io,
+              std::optional<std::string> index, int dim,
               std::vector<int> sections) {
     out_.push_back({.op_pattern = pattern,
                     .io = io,
-                    .index = {},
+                    .index = std::move(index),
                     .kind = ShardLayout::Kind::kConcat,
                     .dim = dim,
                     .sections = std::move(sections),
@@ -135,24 +155,24 @@ std::vector<int64_t> HeldSizes(const EngineModuleRule& rule,
 }
 
 std::vector<int64_t> ShapeOfLayer(const EngineModuleRule* rule, Io io,
+                                  std::string_view index,
                                   std::vector<int64_t> shape, int ranks) {
   if (rule == nullptr || ranks == 1 || shape.empty()) return shape;
-  const Cuts cuts = CutsOf(rule->shards);
-  const std::optional<int> dim = io == Io::kInput    ? cuts.input
-                                 : io == Io::kOutput ? cuts.output
-                                 : io == Io::kWeight ? cuts.weight
-                                                     : std::nullopt;
+  const auto dim = CutOf(*rule, io, index);
   // A bias of a row-parallel module is a copy.
   const bool is_copy = io == Io::kWeight && dim == -1 && shape.size() < 2;
   if (!dim.has_value() || is_copy) return shape;
-  int64_t& length = *dim < 0 ? shape.back() : shape.front();
+  const auto count = static_cast<int>(shape.size());
+  const int at = *dim < 0 ? *dim + count : *dim;
+  if (at < 0 || at >= count) return shape;
+  int64_t& length = shape[static_cast<size_t>(at)];
   if (__builtin_mul_overflow(length, ranks, &length)) length = 0;
   return shape;
 }
 
 std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
                                    const EngineSizes& sizes, int ranks,
-                                   int world_size) {
+                                   int world_size, bool fits_others) {
   std::vector<ShardLayout> out;
   if (run.table == nullptr || ranks < 2 || world_size % ranks != 0) return out;
   LayoutBuilder builder(ranks == world_size ? 0 : ranks, run.table->is_placed,
@@ -166,7 +186,10 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
         ToCommonPath(*run.table, std::string_view(op).substr(kRootDot.size()));
     const EngineModuleRule* const rule =
         FindModuleRule(*run.table, path, module.module_class, run.version);
-    if (rule == nullptr || rule->shards == EngineShards::kNone) continue;
+    if (rule == nullptr ||
+        (rule->shards == EngineShards::kNone && rule->cuts.empty())) {
+      continue;
+    }
     const size_t dot = op.rfind('.');
     const size_t above = op.rfind('.', dot - 1);
     // A module below a numbered one, such as an expert, is named without it.
@@ -201,10 +224,13 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
     }
     builder.Add(pattern, *rule, std::move(sections));
   }
-  // Where hooks record placements, those of all other tensors are known.
-  if (!run.table->is_placed && !out.empty()) {
+  if (out.empty()) return out;
+  // Tensors of the other engine have no counterpart, or are copies. Where hooks
+  // record placements, those of copies are known.
+  if (fits_others || !run.table->is_placed) {
     builder.Copies("*", Io::kUnspecified, std::nullopt);
     out.back().unless_placed = true;
+    if (fits_others) out.back().kind = ShardLayout::Kind::kFit;
   }
   return out;
 }

@@ -31,12 +31,15 @@ std::vector<int64_t> HeldSizes(const EngineModuleRule& rule,
 // Returns the shape of the tensor that the shards of `ranks` ranks form, each
 // of which has `shape`. `rule` may be null.
 std::vector<int64_t> ShapeOfLayer(const EngineModuleRule* rule, Io io,
+                                  std::string_view index,
                                   std::vector<int64_t> shape, int ranks);
 
 // Returns the layouts that put together the shards of `ranks` ranks for the ops
-// of a run. `world_size` is the number of ranks of the run.
+// of a run. `world_size` is the number of ranks of the run. With `fits_others`,
+// tensors that the tables do not mention are put together as the sizes of both
+// runs suggest. Otherwise they are copies.
 std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
                                    const EngineSizes& sizes, int ranks,
-                                   int world_size);
+                                   int world_size, bool fits_others);
 
 }  // namespace msitd::match

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <optional>
 
 #include "client/ask/text/yaml_text.h"
 #include "protos/status/status.h"
@@ -53,6 +54,14 @@ std::vector<int64_t> ReadSizes(std::string_view text) {
   return out;
 }
 
+std::optional<int> ReadNumber(std::string_view text) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return number;
+}
+
 absl::Status ReadTensorKey(std::string_view key, const YamlValue& value,
                            EngineTensorRule& out) {
   if (key == "is") {
@@ -78,11 +87,11 @@ absl::Status ReadTensorKey(std::string_view key, const YamlValue& value,
     out.split = ReadSizes(value.text);
     if (out.split.empty()) return BadTable(value, "split is A:B:...");
   } else if (key == "part") {
-    const char* const end = value.text.data() + value.text.size();
-    const auto parsed = std::from_chars(value.text.data(), end, out.part);
-    if (parsed.ec != std::errc() || parsed.ptr != end) {
+    const auto part = ReadNumber(value.text);
+    if (!part.has_value() || *part < 0) {
       return BadTable(value, "part is a number");
     }
+    out.part = static_cast<size_t>(*part);
   } else if (key == "ends_layer") {
     out.ends_layer = value.text == "true";
   } else if (key == "gone") {
@@ -122,6 +131,24 @@ absl::Status ReadExperts(const YamlValue& value, EngineModuleRule& out) {
   return absl::OkStatus();
 }
 
+absl::Status ReadCuts(const YamlValue& value, EngineModuleRule& out) {
+  for (size_t i = 0; i < value.keys.size(); ++i) {
+    MSITD_ASSIGN_OR_RETURN(const auto place, ReadPlace(value, value.keys[i]));
+    std::vector<int> numbers;
+    for (const YamlValue& item : value.items[i].items) {
+      const auto number = ReadNumber(item.text);
+      if (!number.has_value()) return BadTable(item, "cuts have numbers");
+      numbers.push_back(*number);
+    }
+    if (numbers.empty()) return BadTable(value, "a cut has a dimension");
+    out.cuts.push_back({.io = place.first,
+                        .index = place.second,
+                        .dim = numbers.front(),
+                        .sections = {numbers.begin() + 1, numbers.end()}});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadRuleKey(std::string_view key, const YamlValue& value,
                          EngineModuleRule& out) {
   const std::map<std::string_view, std::string*> texts = {
@@ -149,6 +176,8 @@ absl::Status ReadRuleKey(std::string_view key, const YamlValue& value,
     }
   } else if (key == "experts") {
     return ReadExperts(value, out);
+  } else if (key == "cuts") {
+    return ReadCuts(value, out);
   } else if (key == "axes") {
     out.is_batch_first = value.text == "batch_first";
   } else if (key == "shards") {

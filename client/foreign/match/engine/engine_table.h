@@ -52,6 +52,15 @@ struct EngineExperts {
   bool is_gate_up = false;  // Otherwise the second projection.
 };
 
+// How each of several ranks has a part of a tensor of a module: along `dim`, in
+// sections of these relative lengths.
+struct EngineCut {
+  Io io = Io::kUnspecified;
+  std::string index;
+  int dim = 0;
+  std::vector<int> sections;
+};
+
 enum class EngineShards : uint8_t {
   kNone,
   kColumns,
@@ -75,6 +84,7 @@ struct EngineModuleRule {
   std::string activations;
   bool is_batch_first = false;
   EngineShards shards = EngineShards::kNone;
+  std::vector<EngineCut> cuts;  // Before `shards`.
   bool has_vocabulary = false;
   bool has_logits = false;
 };

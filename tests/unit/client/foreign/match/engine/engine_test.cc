@@ -113,6 +113,17 @@ std::vector<std::string> ViewsOf(const Mapping& mapping, std::string_view op,
   return out;
 }
 
+const ShardLayout* LayoutOf(const Mapping& mapping, std::string_view pattern,
+                            Io io, std::string_view index) {
+  for (const ShardLayout& layout : mapping.target_layouts) {
+    if (layout.op_pattern == pattern && layout.io == io &&
+        layout.index == index) {
+      return &layout;
+    }
+  }
+  return nullptr;
+}
+
 Mapping MatchOf(const RunFacts& golden, const RunFacts& target,
                 int golden_ranks = 1, int target_ranks = 1) {
   auto mapping = MatchEngines(golden, target, golden_ranks, target_ranks);
@@ -137,6 +148,8 @@ TEST(EngineTableTest, MistakesAreRefused) {
         "engine: x\npackage: y\nrules: [{module: a, shards: some}]\n",
         "engine: x\npackage: y\nrules: [{module: a, tensors: {out: {}}}]\n",
         "engine: x\npackage: y\nrules: [{tensors: {output/0: {part: 1}}}]\n",
+        "engine: x\npackage: y\nrules: [{cuts: {output/0: []}}]\n",
+        "engine: x\npackage: y\nrules: [{cuts: {output/0: [last]}}]\n",
         "engine: x\npackage: y\nnames: [[a]]\n"}) {
     EXPECT_FALSE(ParseEngineTable(yaml).ok()) << yaml;
   }
@@ -392,7 +405,30 @@ TEST(EngineMatchTest, RunsOfOneEngineWithEqualNamesNeedNoLines) {
   // Only layouts.
   const Mapping mapping = MatchOf(facts, target.Build(), 1, 2);
   EXPECT_THAT(mapping.lines, IsEmpty());
-  EXPECT_FALSE(mapping.target_layouts.empty());
+  const ShardLayout* const attention =
+      LayoutOf(mapping, "*.attn", Io::kOutput, "0");
+  ASSERT_NE(attention, nullptr);
+  EXPECT_EQ(attention->kind, ShardLayout::Kind::kConcat);
+  EXPECT_EQ(attention->dim, -1);
+  // Both runs have all other tensors, so that their sizes tell the layout.
+  EXPECT_EQ(mapping.target_layouts.back().op_pattern, "*");
+  EXPECT_EQ(mapping.target_layouts.back().kind, ShardLayout::Kind::kFit);
+}
+
+TEST(EngineMatchTest, RanksHaveAPartOfEachHalfOfAGate) {
+  const std::string at = "root.model.layers.0.mlp.act_fn";
+  ModelFacts golden = Transformers();
+  golden.Call(at, "torch.nn.modules.activation.SiLU", {1, 5, 48}, {1, 5, 48});
+  ModelFacts target = Vllm();
+  AddFusedAttention(target, 2);
+  target.Call(at, "SiluAndMul", {5, 48}, {5, 24});
+  const Mapping mapping = MatchOf(golden.Build(), target.Build(), 1, 2);
+  EXPECT_THAT(ViewsOf(mapping, at, Io::kInput),
+              ElementsAre("act_fn split(-1,1:1,0)"));
+  const ShardLayout* const gate =
+      LayoutOf(mapping, "*.act_fn", Io::kInput, "0");
+  ASSERT_NE(gate, nullptr);
+  EXPECT_THAT(gate->sections, ElementsAre(1, 1));
 }
 
 TEST(EngineMatchTest, DocumentsAreUntrusted) {
