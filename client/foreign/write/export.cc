@@ -21,6 +21,7 @@
 #include "client/foreign/write/msit/msit_layout.h"
 #include "client/foreign/write/msprobe/msprobe_layout.h"
 #include "client/foreign/write/output_folder.h"
+#include "client/foreign/write/scalar_layout.h"
 #include "protos/base/record_kind.h"
 #include "protos/status/status.h"
 
@@ -30,8 +31,8 @@ namespace {
 using ask::Outcome;
 using Stub = v1::TensorService::Stub;
 
-constexpr std::array<std::string_view, 6> kNames = {
-    "npy", "npz", "safetensors", "pt", "msit", "msprobe"};
+constexpr std::array<std::string_view, 7> kNames = {
+    "npy", "npz", "safetensors", "pt", "msit", "msprobe", "tensorboard"};
 
 // Documents that describe the modules of a rank's model. The later one takes
 // precedence.
@@ -47,6 +48,8 @@ std::unique_ptr<Layout> MakeLayout(ExportContext& context) {
       return MakeMsitLayout(context);
     case ExportFormat::kMsprobe:
       return MakeMsprobeLayout(context);
+    case ExportFormat::kTensorboard:
+      return MakeScalarLayout(context);
     default:
       return MakeFileLayout(context);
   }
@@ -56,6 +59,11 @@ std::unique_ptr<Layout> MakeLayout(ExportContext& context) {
 v1::TensorFilter FilterOf(const ExportOptions& options) {
   v1::TensorFilter out = options.filter;
   if (!out.kinds().empty()) return out;
+  if (options.format == ExportFormat::kTensorboard) {
+    out.add_kinds(v1::RECORD_KIND_TENSOR);
+    out.add_kinds(v1::RECORD_KIND_NUMBER);
+    return out;
+  }
   const bool is_msit = options.format == ExportFormat::kMsit;
   if (!is_msit && options.format != ExportFormat::kMsprobe) return out;
   for (int i = 0; i < kRecordKindCount; ++i) {

@@ -26,9 +26,11 @@ enum class ExportFormat : uint8_t {
   kPt,           // A file for each tensor, in the format of torch.save.
   kMsit,         // The folders of msit's dumps of a torch model.
   kMsprobe,      // The folders of msprobe's dumps.
+  kTensorboard,  // Scalars of summaries, in files of events of TensorBoard.
 };
 
-// Returns "npy", "npz", "safetensors", "pt", "msit" or "msprobe".
+// Returns "npy", "npz", "safetensors", "pt", "msit", "msprobe" or
+// "tensorboard".
 std::string_view ExportFormatName(ExportFormat format);
 
 // The inverse of ExportFormatName; nothing for an unknown name.

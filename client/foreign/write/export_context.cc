@@ -60,7 +60,7 @@ void ExportContext::AddProblem(const v1::Tensor& tensor,
   if (listener_.problem) listener_.problem(tensor.name(), reason);
 }
 
-void ExportContext::Count(const v1::Tensor& tensor) {
+void ExportContext::Count(const v1::Tensor& tensor, bool with_bytes) {
   const auto kind = static_cast<RecordKind>(tensor.kind());
   if (IsValue(kind)) {
     ++counts_.value_count;
@@ -70,7 +70,7 @@ void ExportContext::Count(const v1::Tensor& tensor) {
     ++counts_.document_count;
   } else {
     ++counts_.tensor_count;
-    counts_.size_bytes += tensor.size_bytes();
+    if (with_bytes) counts_.size_bytes += tensor.size_bytes();
   }
   if (listener_.progress) listener_.progress(counts_);
 }

@@ -75,8 +75,8 @@ class ExportContext {
   // Counts a record that is not written.
   void AddProblem(const v1::Tensor& tensor, std::string_view reason);
 
-  // Counts a record that is written.
-  void Count(const v1::Tensor& tensor);
+  // Counts a record that is written, with or without its bytes.
+  void Count(const v1::Tensor& tensor, bool with_bytes = true);
 
   // Counts tensors that are in no list.
   void CountIncomplete(int64_t count) { counts_.incomplete_count += count; }

@@ -54,8 +54,8 @@ std::string LeftOutText(const write::ExportCounts& counts) {
 }
 
 std::string CountsText(const write::ExportCounts& counts) {
-  std::string out = fmt::format("{} tensors, {}", counts.tensor_count,
-                                ask::HumanSize(counts.size_bytes));
+  std::string out = fmt::format("{} tensors", counts.tensor_count);
+  if (counts.size_bytes > 0) out += ", " + ask::HumanSize(counts.size_bytes);
   if (counts.value_count > 0) {
     out += fmt::format(", {} values", counts.value_count);
   }
@@ -194,7 +194,8 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
        .examples =
            "msitctl run export golden-fp32 --format npy --out golden\n"
            "msitctl run export tp8-bf16 --format pt --out tp8 --ranks 0 "
-           "--tokens 0-3 --ops '*.attention.*'",
+           "--tokens 0-3 --ops '*.attention.*'\n"
+           "msitctl run export train --format tensorboard --out logs",
        .rpcs = "RunService.GetRun, TensorService.SummarizeTensors, "
                "TensorService.ListTensors, TensorService.ReadTensors, "
                "TensorService.ReadTensor"},
@@ -205,9 +206,11 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
   verb.add_option(
           "--format", flags->format,
           "npy, pt: one file for each tensor. npz, safetensors: one file for "
-          "each rank and token. msit, msprobe: the folders of these tools")
+          "each rank and token. msit, msprobe: the folders of these tools. "
+          "tensorboard: norms and other summaries over tokens, as scalars")
       ->required()
-      ->check(OneOf({"npy", "npz", "safetensors", "pt", "msit", "msprobe"}))
+      ->check(OneOf({"npy", "npz", "safetensors", "pt", "msit", "msprobe",
+                     "tensorboard"}))
       ->type_name("FORMAT");
   verb.add_option("--out", flags->folder, "Folder to write, new or empty")
       ->required()
