@@ -123,14 +123,14 @@ def facts(outcomes: Sequence[Outcome]) -> list[str]:
     healthy = [one for one in outcomes if not one.family]
     quiet = [one for one in outcomes if one.family and not one.is_above_noise]
     named = share(healthy, lambda one: (one.golden, one.cause) != (NONE, NONE))
-    alone = share(healthy, lambda one: one.is_wrong_alone)
+    named_alone = share(healthy, lambda one: one.is_wrong_alone)
     everything = share(some, lambda one: one.alone == RIGHT)
     within = sum(not one.failure for one in quiet)
     lines = [
         f"right op without a golden run, of all mistakes: {everything}",
         f"not counted, because their mistake is within the noise: {within}",
         f"healthy pairs for which compare run names an op or a cause: {named}",
-        f"healthy pairs for which verify or run origin names an op: {alone}",
+        f"healthy pairs for which verify or run origin names an op: {named_alone}",
     ]
     for name in ("precision", "setting", "subject"):
         for value in sorted({getattr(one, name) for one in some}):

@@ -154,7 +154,7 @@ class Judge:
                 recorded = ranks.get(trial.name) or self._recorder.record(trial)
                 self._judge(trial, recorded, outcome)
             except Exception:  # noqa: BLE001
-                # The benchmark is broken; the other trials continue.
+                # An error of the benchmark does not end the other trials.
                 outcome.failure = traceback.format_exc(limit=-3)
             yield outcome
 

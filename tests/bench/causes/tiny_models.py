@@ -58,7 +58,7 @@ SUBJECTS = {
 
 
 def build(subject: str, precision: str, half: str, mistake: Mistake | None) -> Setup:
-    """Returns the reference run, and with a mistake, what both of its runs share."""
+    """Returns the reference run, with the changes that a mistake makes in both runs."""
     meant = SUBJECTS[subject]
     config = dataclasses.replace(
         SIZES[half],
