@@ -55,6 +55,13 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Tensor.cos", (x(6, 64) * 50,), {}),
     ("Tensor.__add__", (x(6, 64), x(64)), {}),
     ("Tensor.__rsub__", (x(6, 64), 1.5), {}),
+    # Numbers that no narrow type has.
+    ("Tensor.__add__", (x(6, 64), 0.1), {}),
+    ("Tensor.__rsub__", (x(6, 64), 0.7), {}),
+    ("Tensor.add", (x(6, 64), -0.5003), {}),
+    ("Tensor.pow", (x(6, 64, positive=True), 2.1), {}),
+    ("Torch.add", (x(6, 64), x(6, 64)), {"alpha": 0.3}),
+    ("Functional.leaky_relu", (x(6, 64), 0.013), {}),
     ("Tensor.__mul__", (x(6, 64), 0.1), {}),
     ("Tensor.__truediv__", (x(6, 64), x(6, 64, positive=True)), {}),
     ("Tensor.__iadd__", (x(6, 64), x(6, 64)), {}),

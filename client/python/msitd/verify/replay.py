@@ -317,7 +317,7 @@ class _Replay:
 
         is_of_elements = self._spec.kind in _OF_ELEMENTS
         tensors_too = is_backward or not is_of_elements
-        numbers_too = is_of_elements
+        number_step = self._number_step(inner) if is_of_elements else 0.0
         sums = {k: torch.zeros_like(v.abs()) for k, v in exact.items() if is_real(v)}
         few = all(each.numel() < _FEW_ELEMENTS for each in sums.values())
         probes = _PROBES_OF_FEW if few else _PROBES
@@ -325,7 +325,7 @@ class _Replay:
             return sums
         generator = torch.Generator().manual_seed(_SEED)
         for _ in range(probes):
-            disturb = trees.Disturbance(inner, generator, tensors_too, numbers_too)
+            disturb = trees.Disturbance(inner, generator, tensors_too, number_step)
             given = disturb.of(self._wide)
             moved = run(given, {k: disturb.tensor(v) for k, v in grads.items()})
             for index, total in sums.items():
@@ -337,6 +337,14 @@ class _Replay:
             * self._growth(exact[index], grads, is_backward)
             for index, total in sums.items()
         }
+
+    def _number_step(self, inner: float) -> float:
+        """Returns the roundoff of a number among the arguments.
+
+        Kernels of the CPU convert it to the dtype of the tensor before they add it.
+        """
+        given = trees.tensors_of(self._arguments)
+        return max([inner, *(roundoff(each.dtype) for each in given if is_real(each))])
 
     def _growth(self, result: torch.Tensor, grads: Tensors, is_backward: bool) -> float:
         """Returns the factor by which the roundings of sums grow."""

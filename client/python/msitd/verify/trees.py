@@ -95,15 +95,22 @@ def widened(arguments: Arguments) -> Arguments:
 
 
 class Disturbance:
-    """Moves each number by one rounding, up or down at random."""
+    """Moves each number by one rounding, up or down at random.
+
+    Args:
+        step: The roundoff of elements of tensors.
+        generator: Draws the directions.
+        tensors: Whether tensors among the arguments are moved.
+        number_step: The roundoff of single numbers; 0 if they stay.
+    """
 
     def __init__(
-        self, step: float, generator: torch.Generator, tensors: bool, numbers: bool
+        self, step: float, generator: torch.Generator, tensors: bool, number_step: float
     ) -> None:
         self._step = step
         self._generator = generator
         self._tensors = tensors
-        self._numbers = numbers
+        self._number_step = number_step
 
     def of(self, arguments: Arguments) -> Arguments:
         """Returns disturbed arguments."""
@@ -114,8 +121,8 @@ class Disturbance:
 
         if isinstance(value, torch.Tensor):
             return self.tensor(value) if self._tensors else value
-        if self._numbers and type(value) is float:
-            return value * (1 + self._step)
+        if type(value) is float:
+            return value * (1 + self._number_step)
         return value
 
     def tensor(self, value: torch.Tensor) -> torch.Tensor:
