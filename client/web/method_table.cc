@@ -138,6 +138,15 @@ const WebMethod* FindWebMethod(std::string_view name) {
   return found == methods.end() ? nullptr : &*found;
 }
 
+std::string CalledMethods() {
+  // page.stream calls it. It is not a single answer, so it has no entry.
+  std::string names = "ComparisonService.StreamComparisonRows";
+  for (const WebMethod& method : WebMethods()) {
+    names.append(", ").append(method.name);
+  }
+  return names;
+}
+
 ask::Outcome CallWebMethod(ask::Connection& connection, const WebMethod& method,
                            const Message& request, Message& response) {
   if (connection.fanout() == nullptr) {

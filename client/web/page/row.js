@@ -41,13 +41,22 @@ function facts(row) {
   return list;
 }
 
-/** @param {any} row */
+/**
+ * The metrics of the daemon, and those that were added to the row later.
+ * @param {any} row
+ */
 function metricTable(row) {
-  const metrics = Object.entries(row.metrics);
+  /** @type {[string, any, string][]} */
+  const metrics = [
+    ...Object.entries(row.metrics).map(([name, value]) => /** @type {[string, any, string]} */ ([name, value, ""])),
+    ...Object.entries(row.custom_metrics || {}).map(([name, [value, text]]) =>
+        /** @type {[string, any, string]} */ ([name, value, text])),
+  ];
   if (metrics.length === 0) return h("p", { class: "dim" }, "No metrics: the pair was not measured.");
-  return h("table", { class: "small" }, h("tbody", {}, ...metrics.map(([name, value]) =>
+  return h("table", { class: "small" }, h("tbody", {}, ...metrics.map(([name, value, text]) =>
       h("tr", { class: name === row.decided_by && "on" }, h("th", { scope: "row" }, name),
-        h("td", { class: "n" }, numberText(/** @type {any} */ (value)))))));
+        h("td", { class: "n" }, value === null && text ? "" : numberText(value), " ",
+          text ? h("span", { class: "dim" }, text) : "")))));
 }
 
 /**

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,14 +14,6 @@ from web_pages import FAILING, MARKUP, ROWS, TIMEOUT_S, Web, compared, serving
 from daemon import BIN_DIR, Daemon
 
 NO_LIMIT_S = 5.0
-
-
-@pytest.fixture
-def web(daemon: Daemon) -> Iterator[Web]:
-    """The page of a daemon with a comparison."""
-    compared(daemon)
-    with serving(daemon) as web:
-        yield web
 
 
 def test_the_page_is_served_with_a_strict_policy(web: Web) -> None:
