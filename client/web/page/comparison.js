@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A comparison: the result in a sentence, findings, and the rows.
 import { ApiError, call, poll, readLines } from "./api.js";
+import { curvesLink } from "./curves.js";
 import { factList, h, verdictMark } from "./dom.js";
-import { countText, toNumber } from "./format.js";
+import { countText, patternOf, toNumber } from "./format.js";
 import { HeatMap } from "./heat.js";
 import { rowLink } from "./row.js";
 import { RowTable } from "./rows.js";
+import { comparisonLink } from "./runs.js";
 
 const VERDICTS = ["fail", "unmatched", "skipped", "pass"];
 const SEARCH_DELAY_MS = 250;
@@ -20,12 +22,11 @@ const LIVE_ROWS_MAX = 1000;
 const isRunning = (comparison) => comparison.state === "PENDING" || comparison.state === "RUNNING";
 
 /**
- * Words of the search field as a selection: parts of names, or patterns.
+ * Words of the search field as a selection.
  * @param {string} text
  */
 function patternsOf(text) {
-  return text.split(/\s+/).filter((word) => word).map((word) =>
-      /[*?[]/.test(word) ? word : `*${word}*`);
+  return text.split(/\s+/).filter((word) => word).map(patternOf);
 }
 
 /**
@@ -98,6 +99,9 @@ class Head {
       h("p", {}, verdictMark(isRunning(comparison) ? "-" : page.verdict), " ",
         h("span", { class: "dim" }, `comparison ${this.name}`,
           isRunning(comparison) ? `, ${comparison.state.toLowerCase()}` : "")),
+      h("p", { class: "views" },
+        h("a", { href: `${comparisonLink(this.name)}/modules` }, "Module tree"),
+        h("a", { href: curvesLink([comparison.golden_run, comparison.target_run], []) }, "Curves of both runs")),
       factList(page.findings, link),
       h("details", { open: setup?.open }, h("summary", {}, "What was compared"),
         factList(page.setup, link)));

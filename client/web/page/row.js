@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One row: why it has its verdict, its metrics, distributions and stacks.
 import { call } from "./api.js";
+import { curvesLink } from "./curves.js";
 import { h, putText } from "./dom.js";
-import { numberText, shareText, toNumber } from "./format.js";
+import { exactWord, numberText, shareText, toNumber } from "./format.js";
 import { histogramView } from "./histogram.js";
 import { comparisonLink } from "./runs.js";
 
@@ -68,7 +69,7 @@ function sideTable(golden, target) {
                   "positive_infinity_count", "negative_infinity_count", "zero_count"];
   if (!golden && !target) return null;
   return h("table", { class: "small" },
-    h("thead", {}, h("tr", {}, h("th"), h("th", { scope: "col", class: "n" }, "golden"),
+    h("thead", {}, h("tr", {}, h("td"), h("th", { scope: "col", class: "n" }, "golden"),
                      h("th", { scope: "col", class: "n" }, "target"))),
     h("tbody", {}, ...fields.map((field) => h("tr", {},
         h("th", { scope: "row" }, field.replaceAll("_", " ")),
@@ -102,6 +103,19 @@ function neighbours(comparison, rows, current) {
           toNumber(row.share) >= 0 ? `, ${shareText(row.share)} of bound` : "")))));
 }
 
+/**
+ * A link to the summaries of the op over tokens.
+ * @param {any} row
+ * @param {any[]} tensors Of both sides; null if they are not available.
+ */
+function curves(row, tensors) {
+  const found = tensors.filter((tensor) => tensor);
+  if (found.length === 0) return null;
+  const runs = new Set(found.map((tensor) => tensor.run));
+  const ops = new Set(found.map((tensor) => exactWord(tensor.op)));
+  return h("a", { href: curvesLink([...runs], [...ops], row.io.toUpperCase()) }, "This op over tokens");
+}
+
 /** @param {import("./main.js").View} view */
 export async function showRow(view) {
   const [comparison, word] = view.words;
@@ -125,7 +139,8 @@ export async function showRow(view) {
       h("section", {}, facts(row), h("h2", {}, "Metrics"), metricTable(row)),
       h("section", {}, h("h2", {}, "Values"), histogram,
         page.note ? h("p", { class: "dim" }, `${histogram ? "Not drawn" : "No histogram"}: ${page.note}`) : null,
-        sideTable(page.golden.tensor, page.target.tensor)),
+        sideTable(page.golden.tensor, page.target.tensor),
+        h("p", {}, curves(row, [page.golden.tensor, page.target.tensor]))),
       h("section", {}, h("h2", {}, "Recorded at"), stacks(page.golden.tensor, page.target.tensor),
         h("h2", {}, "Rows before and after"), neighbours(comparison, near.rows, number))));
   addEventListener("keydown", (event) => {
