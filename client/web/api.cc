@@ -15,6 +15,7 @@
 #include "client/web/method_table.h"
 #include "client/web/row_json.h"
 #include "client/web/row_stream.h"
+#include "client/web/value_page.h"
 
 namespace msitd::web {
 namespace {
@@ -100,6 +101,12 @@ class ApiCall {
         return ask::UsageError("rows: page.row needs exactly one");
       }
       return RowPage(connection_, request.comparison(), request.rows(0), json);
+    }
+    if (name == "page.values" || name == "page.logits") {
+      ValuesRequest request;
+      MSITCTL_RETURN_IF_FAILED(ParseValuesRequest(request_.body, request));
+      return name == "page.values" ? ValuesPage(connection_, request, json)
+                                   : LogitsPage(connection_, request, json);
     }
     const WebMethod* const method = FindWebMethod(name);
     if (method == nullptr) {

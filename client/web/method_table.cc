@@ -139,8 +139,10 @@ const WebMethod* FindWebMethod(std::string_view name) {
 }
 
 std::string CalledMethods() {
-  // page.stream calls it. It is not a single answer, so it has no entry.
-  std::string names = "ComparisonService.StreamComparisonRows";
+  // The page does not call these itself: page.stream, page.values and
+  // page.logits do.
+  std::string names =
+      "ComparisonService.StreamComparisonRows, TensorService.ReadTensor";
   for (const WebMethod& method : WebMethods()) {
     names.append(", ").append(method.name);
   }

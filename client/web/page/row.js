@@ -5,7 +5,9 @@ import { curvesLink } from "./curves.js";
 import { h, putText } from "./dom.js";
 import { exactWord, numberText, shareText, toNumber } from "./format.js";
 import { histogramView } from "./histogram.js";
+import { hasLogits, logitsSection } from "./logits.js";
 import { comparisonLink } from "./runs.js";
+import { valuesSection } from "./values.js";
 
 // Rows before and after this one that are listed.
 const NEIGHBOURS = 4;
@@ -142,7 +144,9 @@ export async function showRow(view) {
         sideTable(page.golden.tensor, page.target.tensor),
         h("p", {}, curves(row, [page.golden.tensor, page.target.tensor]))),
       h("section", {}, h("h2", {}, "Recorded at"), stacks(page.golden.tensor, page.target.tensor),
-        h("h2", {}, "Rows before and after"), neighbours(comparison, near.rows, number))));
+        h("h2", {}, "Rows before and after"), neighbours(comparison, near.rows, number))),
+    h("div", { class: "columns" }, valuesSection(comparison, page, view),
+      hasLogits(row) ? logitsSection(comparison, row, view.signal) : null));
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement) return;
     if (event.key === "Escape") location.hash = comparisonLink(comparison);
