@@ -15,6 +15,7 @@
 #include "client/web/method_table.h"
 #include "client/web/row_json.h"
 #include "client/web/row_stream.h"
+#include "client/web/summary_json.h"
 #include "client/web/value_page.h"
 
 namespace msitd::web {
@@ -101,6 +102,13 @@ class ApiCall {
         return ask::UsageError("rows: page.row needs exactly one");
       }
       return RowPage(connection_, request.comparison(), request.rows(0), json);
+    }
+    if (name == "page.summaries") {
+      SummaryRequest request;
+      MSITCTL_RETURN_IF_FAILED(ParseSummaryRequest(request_.body, request));
+      MSITCTL_RETURN_IF_FAILED(SummariesPage(connection_, request, json));
+      AddNodes(json);
+      return {};
     }
     if (name == "page.values" || name == "page.logits") {
       ValuesRequest request;

@@ -8,10 +8,10 @@
 
 #include "protos/base/dtype.h"
 
-// Reduces the elements of a pair of tensors to what a page can draw. A tensor
-// has up to millions of elements and a drawing some thousand cells, so each
+// Reduces the elements of a pair of tensors to the cells of a drawing. A tensor
+// has up to millions of elements and a drawing some ten thousand cells, so each
 // cell stands for several elements. A cell of a picture is one of its elements,
-// the worst one, and not their mean: a single wrong element stays visible.
+// the worst one, and not their mean. A single wrong element stays visible.
 namespace msitd::web {
 
 // A drawing has at most this number of cells in each direction.

@@ -11,7 +11,7 @@
 
 // Answers about the elements of the tensors of a row. The bytes of a tensor are
 // read by this process and not by the page, which receives at most some
-// thousand numbers, whatever the size of the tensor.
+// ten thousand numbers for a tensor of any size.
 namespace msitd::web {
 
 // Bytes of one tensor that a call reads at most.

@@ -2,7 +2,7 @@
 // A summary of ops over tokens or training steps, of one or several runs.
 import { call, poll } from "./api.js";
 import { h } from "./dom.js";
-import { countText, patternOf, toNumber } from "./format.js";
+import { countText, patternOf, rangesText, toNumber } from "./format.js";
 import { Plot } from "./plot.js";
 
 // Curves that are shown at once: as many as there are colors.
@@ -69,33 +69,38 @@ function filterOf({ tokens, side }, patterns) {
   return filter;
 }
 
-/**
- * The ops that the choice selects, in the order of their first appearance.
- * @param {Choice} choice
- * @param {AbortSignal} signal
- */
-async function findOps(choice, signal) {
-  /** @type {Set<string>} */
-  const ops = new Set();
-  const filter = filterOf(choice, choice.ops.map(patternOf));
-  for (const run of choice.runs) {
-    const answer = await call("TensorService.SummarizeTensors", { run, group_by: "OP", filter }, signal);
-    for (const group of answer.groups) ops.add(group.key);
+/** What the answers lack, once each. */
+class Gaps {
+  constructor() {
+    /** @type {Set<string>} */
+    this.texts = new Set();
   }
-  return [...ops];
+
+  /** @param {string} run @param {any} answer */
+  add(run, { ranks_lacking: ranks, nodes_failed: nodes }) {
+    if (ranks.length) {
+      const ranges = ranks.map((/** @type {[number, number]} */ [first, last]) => ({ first, last }));
+      this.texts.add(`${run} lacks ranks ${rangesText(ranges)}`);
+    }
+    for (const { node } of nodes || []) this.texts.add(`no answer from ${node}`);
+  }
 }
 
 /**
+ * Requests a value of groups of tensors.
  * @param {Choice} choice
  * @param {string} run
- * @param {string | null} op Null: all of them together.
+ * @param {"TOKEN" | "OP"} groups
+ * @param {string[]} patterns
+ * @param {Gaps} gaps
  * @param {AbortSignal} signal
+ * @returns {Promise<{keys: string[], values: any[]}>}
  */
-async function fetchCurve(choice, run, op, signal) {
-  const answer = await call("TensorService.SummarizeTensors",
-                            { run, group_by: "TOKEN", filter: filterOf(choice, op === null ? [] : [op]) }, signal);
-  return { x: answer.groups.map((/** @type {any} */ g) => Number(g.key)),
-           y: answer.groups.map((/** @type {any} */ g) => toNumber(g.summary?.[choice.value])) };
+async function summarize(choice, run, groups, patterns, gaps, signal) {
+  const answer = await call("page.summaries", { run, group_by: groups, filter: filterOf(choice, patterns), value: choice.value },
+                            signal);
+  gaps.add(run, answer);
+  return answer;
 }
 
 /**
@@ -104,24 +109,32 @@ async function fetchCurve(choice, run, op, signal) {
  */
 async function fetchCurves(choice, signal) {
   /** @type {(string | null)[]} */
-  const ops = choice.ops.length ? await findOps(choice, signal) : [null];
+  let ops = [null];
+  const gaps = new Gaps();
+  if (choice.ops.length) {
+    const found = [];
+    for (const run of choice.runs) found.push(await summarize(choice, run, "OP", choice.ops.map(patternOf), gaps, signal));
+    ops = [...new Set(found.flatMap(({ keys }) => keys))];
+  }
   const opCount = Math.max(1, Math.floor(CURVES_MAX / Math.max(1, choice.runs.length)));
   const runs = choice.runs.slice(0, CURVES_MAX);
   /** @type {import("./plot.js").Series[]} */
   const series = [];
   for (const op of ops.slice(0, opCount)) {
     for (const [j, run] of runs.entries()) {
-      const { x, y } = await fetchCurve(choice, run, op, signal);
-      if (x.length === 0) continue;
+      const { keys, values } = await summarize(choice, run, "TOKEN", op === null ? [] : [op], gaps, signal);
+      if (keys.length === 0) continue;
       const parts = [op ?? "all ops", runs.length > 1 || op === null ? run : ""];
-      series.push({ name: parts.filter((part) => part).join(" of "), x, y,
+      series.push({ name: parts.filter((part) => part).join(" of "), x: keys.map(Number), y: values.map(toNumber),
                     color: series.length % CURVES_MAX, dash: j % DASHES });
     }
   }
   const left = [];
   if (ops.length > opCount) left.push(`the first ${opCount} of ${countText(ops.length)} ops`);
   if (choice.runs.length > runs.length) left.push(`the first ${runs.length} of ${choice.runs.length} runs`);
-  return { series, note: left.length ? `Shown: ${left.join(", ")}. Search for fewer.` : "" };
+  const notes = left.length ? [`Shown: ${left.join(", ")}. Search for fewer.`] : [];
+  if (gaps.texts.size) notes.push(`Incomplete: ${[...gaps.texts].join("; ")}.`);
+  return { series, note: notes.join(" ") };
 }
 
 /**
@@ -183,12 +196,16 @@ export async function showCurves(view) {
   const names = [...new Set([...choice.runs, ...known.map((run) => run.name)])];
   if (choice.runs.length === 0) choice.runs = names.slice(0, 1);
   const plot = new Plot("token", view.signal);
+  const head = h("h2");
   const status = h("p", { class: "dim", role: "status" });
   const problem = h("p", { class: "problem", role: "alert" });
   let generation = 0;
   const update = async () => {
     const mine = ++generation;
     view.keepQuery(queryOf(choice));
+    head.textContent = `${choice.value.replaceAll("_", " ")} of ` +
+        (choice.side ? `${choice.side.toLowerCase().replaceAll("_", " ")}s` : "all sides") +
+        (choice.tokens ? `, tokens ${choice.tokens}` : "");
     if (choice.runs.length === 0) {
       plot.show([], choice.isLog);
       status.textContent = "No run is chosen.";
@@ -211,7 +228,7 @@ export async function showCurves(view) {
     status.textContent = "Loading\u2026";
     return update();
   };
-  view.main.replaceChildren(h("h1", {}, "Curves"), chooser(choice, names, start), problem, status, plot.element,
+  view.main.replaceChildren(h("h1", {}, "Curves"), chooser(choice, names, start), problem, status, head, plot.element,
     h("p", { class: "dim keys" }, "A value is that of all tensors of the op at a token together: ranks, calls and " +
       "arguments. Keys: left, right, Page Up, Page Down, Home, End."));
   await start();

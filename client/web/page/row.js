@@ -148,7 +148,8 @@ export async function showRow(view) {
     h("div", { class: "columns" }, valuesSection(comparison, page, view),
       hasLogits(row) ? logitsSection(comparison, row, view.signal) : null));
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement ||
+        event.target instanceof HTMLSelectElement) return;
     if (event.key === "Escape") location.hash = comparisonLink(comparison);
     if (event.key === "j" || event.key === "k") {
       const next = number + (event.key === "j" ? 1 : -1);

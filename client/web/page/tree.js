@@ -257,23 +257,38 @@ export class ModuleTree {
 
 /**
  * Requests the rows by op, and later those of new rows, until the comparison
- * ends. Calls `onRows` after each answer.
+ * ends. Calls `onRows` after each answer, and `onProblem` if a later call fails,
+ * such as while the daemon restarts.
  * @param {string} comparison
  * @param {ModuleTree} tree
  * @param {AbortSignal} signal
  * @param {(done: number, total: number) => void} onRows
+ * @param {(problem: string) => void} onProblem
  */
-async function fill(comparison, tree, signal, onRows) {
+async function fill(comparison, tree, signal, onRows, onProblem) {
   let next = 0;
+  let hasFailed = false;
   for (;;) {
-    const part = await call("page.groups", { comparison, first_row: next, group_by: ["OP"] }, signal);
+    /** @type {any} */
+    let part;
+    try {
+      part = await call("page.groups", { comparison, first_row: next, group_by: ["OP"] }, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (next === 0) throw error;
+      hasFailed = true;
+      onProblem(/** @type {Error} */ (error).message);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      continue;
+    }
     if (signal.aborted) return;
     for (const [op, , , pass, fail, unmatched, skipped, worst, row] of part.groups) {
       tree.root.add(part.ops[op], { pass, fail, unmatched, skipped, worst: toNumber(worst), row });
     }
     const isNew = next !== part.next_row;
     next = part.next_row;
-    if (isNew || part.has_ended) onRows(next, part.row_count);
+    if (isNew || part.has_ended || hasFailed) onRows(next, part.row_count);
+    hasFailed = false;
     if (next >= part.row_count) {
       if (part.has_ended) return;
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -333,5 +348,5 @@ export async function showModules(view) {
     isRevealed ||= tree.item(tree.focused) !== undefined;
     status.textContent = done < total ? `${countText(done)} of ${countText(total)} rows`
         : total === 0 ? "The comparison has no rows." : "";
-  });
+  }, (problem) => { status.textContent = problem; });
 }

@@ -127,10 +127,10 @@ class Pictures {
     }
     if (this.golden && this.target) {
       const differences = this.golden.map((/** @type {number} */ g, /** @type {number} */ i) => differenceOf(g, this.target[i]));
-      const most = differences.filter(Number.isFinite)
-          .reduce((/** @type {number} */ a, /** @type {number} */ b) => Math.max(a, Math.abs(b)), 0);
+      const finite = differences.filter(Number.isFinite);
+      const most = finite.reduce((/** @type {number} */ a, /** @type {number} */ b) => Math.max(a, Math.abs(b)), 0);
       parts.push(this.picture("difference", differences, DIFFERENCE_RAMP,
-                              (v) => most === 0 ? 0.5 : 0.5 + v / most / 2, `\u00b1${numberText(most)}`));
+                              (v) => most === 0 ? 0.5 : 0.5 + v / most / 2, finite.length ? `\u00b1${numberText(most)}` : "no finite values"));
     }
     this.group = h("div", {
       class: "pictures", tabindex: "0", role: "application",
@@ -259,7 +259,7 @@ class ValuesView {
       return;
     }
     this.density.replaceChildren(
-      h("figure", {}, densityChart(page.density)),
+      page.density.cells.length ? h("figure", {}, densityChart(page.density)) : "",
       h("p", { class: "dim" }, densityText(page.density), page.largest.difference === 0 ? ""
           : ` Largest difference ${numberText(page.largest.difference)} at [${page.largest.at.join(", ")}]: ` +
             `golden ${numberText(page.largest.golden)}, target ${numberText(page.largest.target)}.`));

@@ -26,7 +26,7 @@ VIEWS = {
         "#/c/c-000001/modules",
         "document.querySelectorAll('[role=treeitem]').length",
     ),
-    "row": ("#/c/c-000001/row/3", "document.querySelector('.chart')"),
+    "row": ("#/c/c-000001/row/3", "document.querySelector('.picture')"),
     "curves": (
         "#/curves?run=golden&run=target&op=mlp",
         "document.querySelector('.plot path.curve')",

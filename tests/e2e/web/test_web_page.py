@@ -211,7 +211,12 @@ def test_a_failing_row_appears_while_the_runs_grow(
 VIEWS = {
     "overview": ("#/", "document.querySelector('.cards a')"),
     "comparison": ("#/c/c-000001", "document.querySelectorAll('tr[data-row]').length"),
-    "row": ("#/c/c-000001/row/3", "document.querySelector('.chart')"),
+    "row": ("#/c/c-000001/row/3", "document.querySelector('.picture')"),
+    "modules": ("#/c/c-000001/modules", "document.querySelector('[role=treeitem]')"),
+    "curves": (
+        "#/curves?run=golden&run=target&op=*",
+        "document.querySelector('.plot path.curve')",
+    ),
     "node": ("#/node", "document.querySelector('.counters')"),
 }
 

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,9 +32,10 @@ def test_the_page_is_served_with_a_strict_policy(web: Web) -> None:
 
 
 def test_the_page_is_small(web: Web) -> None:
-    files = [path for path in Path("client/web/page").glob("*.*") if path.name]
-    size = sum(path.stat().st_size for path in files)
-    assert 0 < size <= 150_000
+    files = sorted(Path("client/web/page").glob("*.*"))
+    text = b"".join(path.read_bytes() for path in files)
+    assert 0 < len(text) <= 150_000
+    assert len(zlib.compress(text, 9)) <= 50_000
 
 
 @pytest.mark.parametrize(

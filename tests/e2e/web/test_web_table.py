@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 SHOWN = "[...document.querySelectorAll('tr[data-row]')].map(e=>+e.dataset.row)"
 COUNT = "document.querySelector('.bar+[role=status]').textContent"
-# Delays or fails calls: `plan` maps the name of a call to what its next call does.
+# Delays or fails calls: `plan` has a step for the next call of a name.
 INTERCEPT = """
 window.plan = {};
 const real = window.fetch;

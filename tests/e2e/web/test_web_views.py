@@ -9,7 +9,7 @@ import pytest
 from browser import CHROMIUM, IS_REQUIRED, Browser
 from chunk_bytes import Chunk, Record, float32
 from web_pages import MARKUP, OPS, Web, go, opened, record_run
-from wire import write
+from wire import IngestStream, write
 
 from daemon import Daemon
 
@@ -63,8 +63,8 @@ def test_curves_of_both_runs_have_the_values_of_msitctl(
     browser.run("document.querySelector('.plot').focus()")
     browser.key("ArrowRight")
     tip = "document.querySelector('.plot+.tip').textContent"
-    assert browser.run(tip) == (
-        "token 0: layers.0.mlp of golden 0; layers.0.mlp of target 0"
+    assert browser.run(tip) == "token 0: " + "; ".join(
+        f"layers.0.mlp of {run} 0" for run in ("golden", "target")
     )
     browser.send("Page.reload")
     browser.wait(f"{CURVES}===2")
@@ -128,6 +128,42 @@ def test_an_outlier_among_many_tokens_stays_visible(
     band = browser.run("document.querySelector('.plot path.band').getAttribute('d')")
     assert band.count("L") == 2 * len(rows) - 1
     assert browser.errors == []
+
+
+def test_curves_of_an_active_run_grow(
+    browser: Browser, web: Web, daemon: Daemon
+) -> None:
+    stream = IngestStream(daemon.channel(), "live", 0)
+    stream.opened()
+
+    def record(token: int) -> None:
+        one = Record("op", float32(1.0 + token), [1], token=token, sequence=token)
+        stream.send_chunk(Chunk("live", [one], sequence=token).pack())
+        stream.wait_committed(token + 1)
+
+    record(0)
+    opened(browser, web)
+    go(browser, "#/curves?run=live&op=op&value=max")
+    browser.wait("document.querySelectorAll('.plot circle').length===1")
+    record(1)
+    browser.wait("document.querySelectorAll('.plot circle').length===2", 20)
+    stream.finish()
+    assert browser.errors == []
+
+
+def test_summaries_are_compact(web: Web, daemon: Daemon) -> None:
+    request = {"run": "golden", "group_by": "OP", "value": "count"}
+    answer = web.call("page.summaries", request)
+    assert answer == {"keys": OPS, "values": [128] * len(OPS), "ranks_lacking": []}
+    answer = web.call("page.summaries", {**request, "group_by": "TOKEN"})
+    assert (answer["keys"], answer["values"]) == (["0", "1"], [320, 320])
+    (one,) = web.call("page.summaries", {"run": "golden", "value": "l2_norm"})["values"]
+    (group,) = daemon.ctl_json("tensor", "stats", "golden")["groups"]
+    assert one == group["summary"]["l2_norm"]
+    empty = {"run": "golden", "value": "max", "filter": {"op_patterns": ["none"]}}
+    assert web.call("page.summaries", empty)["values"] == [None]
+    web.call("page.summaries", {**request, "run": "none"}, expect=404)
+    web.call("page.summaries", {**request, "value": "none"}, expect=400)
 
 
 ITEMS = (
