@@ -159,8 +159,8 @@ def test_one_side_and_no_side_have_notes(rows: Web, daemon: Daemon) -> None:
 def test_a_sample_is_shown_of_tensors_without_bytes(web: Web, daemon: Daemon) -> None:
     # Every fifth element is kept.
     count, wrong = 5000, 2500
-    daemon.ctl("capture", "set", "--run", "*", "--level", "sample")
     for run in ("g", "t"):
+        daemon.ctl("capture", "set", "--run", run, "--level", "sample")
         data = np.ones((50, 100), np.float32)
         data.flat[wrong] = 3 if run == "t" else 1
         with msitd.Client(run, endpoint=daemon.endpoint) as client:
