@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elements of a row: the error against the value, and two dimensions of both
 // tensors as pictures. The server reduces them, so their size does not matter.
-import { call } from "./api.js";
+import { ApiError, call } from "./api.js";
 import { h, svg } from "./dom.js";
 import { countText, numberText, toNumber } from "./format.js";
 
@@ -247,6 +247,8 @@ class ValuesView {
       this.showSlice(page);
     } catch (error) {
       if (mine !== this.generation || this.view.signal.aborted) return;
+      // Several daemons are not a problem.
+      this.problem.className = error instanceof ApiError && error.status === 501 ? "dim" : "problem";
       this.problem.textContent = /** @type {Error} */ (error).message;
     }
   }

@@ -232,6 +232,12 @@ def test_several_daemons_are_followed_without_a_stream(
         # It is not requested again and again.
         streams = [url for url in browser.requests if url.endswith("page.stream")]
         assert len(streams) == 1
+        # Elements and groups are not available, and the page states why.
+        browser.run("document.querySelector('tr[data-row]').click()")
+        browser.wait(
+            "document.querySelector('.values p.dim')?.textContent.includes('not read')"
+        )
+        assert "fail" in browser.run("document.querySelector('h1').textContent")
     finally:
         web.process.kill()
         web.process.communicate(timeout=TIMEOUT_S)
