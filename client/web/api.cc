@@ -15,6 +15,8 @@
 #include "client/web/method_table.h"
 #include "client/web/row_json.h"
 #include "client/web/row_stream.h"
+#include "client/web/summary_json.h"
+#include "client/web/value_page.h"
 
 namespace msitd::web {
 namespace {
@@ -100,6 +102,19 @@ class ApiCall {
         return ask::UsageError("rows: page.row needs exactly one");
       }
       return RowPage(connection_, request.comparison(), request.rows(0), json);
+    }
+    if (name == "page.summaries") {
+      SummaryRequest request;
+      MSITCTL_RETURN_IF_FAILED(ParseSummaryRequest(request_.body, request));
+      MSITCTL_RETURN_IF_FAILED(SummariesPage(connection_, request, json));
+      AddNodes(json);
+      return {};
+    }
+    if (name == "page.values" || name == "page.logits") {
+      ValuesRequest request;
+      MSITCTL_RETURN_IF_FAILED(ParseValuesRequest(request_.body, request));
+      return name == "page.values" ? ValuesPage(connection_, request, json)
+                                   : LogitsPage(connection_, request, json);
     }
     const WebMethod* const method = FindWebMethod(name);
     if (method == nullptr) {

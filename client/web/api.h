@@ -14,8 +14,9 @@ namespace msitd::web {
 // is the proto JSON of its request, and the answer is that of its response, as
 // `msitctl -o json` prints it. `page.comparisons`, `page.comparison`,
 // `page.rows` and `page.row` are those of comparison_page.h,
-// `page.groups` is that of group_json.h, and `page.stream`
-// is that of row_stream.h.
+// `page.groups` is that of group_json.h, `page.summaries` is that of
+// summary_json.h, `page.values` and `page.logits` are
+// those of value_page.h, and `page.stream` is that of row_stream.h.
 //
 // An error has the status that corresponds to its gRPC code, and is
 // `{"error": TEXT, "reason": ErrorReason}`. Thread-safe.

@@ -18,6 +18,7 @@
 #include "client/ask/text/conclusion.h"
 #include "client/ask/text/json_text.h"
 #include "client/ask/text/policy_text.h"
+#include "client/web/compared_row.h"
 #include "client/web/method_table.h"
 #include "client/web/row_json.h"
 #include "protos/bounds/bound_share.h"
@@ -41,23 +42,6 @@ std::string FactsJson(const std::vector<ask::PageFact>& facts) {
   return fmt::format("[{}]", fmt::join(items, ","));
 }
 
-// Leaves `out` empty for a run that no longer exists, or whose name another run
-// has now.
-ask::Outcome FindRun(ask::Connection& connection, const std::string& name,
-                     const std::string& id, const std::string& source,
-                     std::optional<v1::Run>& out) {
-  if (!source.empty()) return {};
-  v1::Run run;
-  const ask::Outcome outcome =
-      connection.AskByName(&v1::RunService::Stub::GetRun, name, run);
-  if (outcome.exit_code == ask::ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
-    return {};
-  }
-  MSITCTL_RETURN_IF_FAILED(outcome);
-  if (id.empty() || run.id() == id) out = std::move(run);
-  return {};
-}
-
 // A row with everything that describes it in words.
 struct RowContext {
   v1::Comparison comparison;
@@ -69,26 +53,6 @@ ask::Outcome GetContext(ask::Connection& connection, const std::string& name,
   MSITCTL_RETURN_IF_FAILED(
       connection.AskByName(&Comparisons::GetComparison, name, out.comparison));
   return ask::GetMetrics(connection, out.metrics);
-}
-
-ask::Outcome GetRow(ask::Connection& connection, const std::string& name,
-                    int64_t number, v1::ComparisonRow& out) {
-  v1::ListComparisonRowsRequest request;
-  request.set_comparison(name);
-  request.add_rows(number);
-  v1::ListComparisonRowsResponse response;
-  bool is_found = false;
-  MSITCTL_RETURN_IF_FAILED(ask::ForEachRow(
-      connection, &Comparisons::ListComparisonRows, request, "rows", 0,
-      [&](const google::protobuf::Message& message) {
-        out = static_cast<const v1::ComparisonRow&>(message);
-        is_found = true;
-        return false;
-      },
-      response));
-  if (is_found) return {};
-  return ask::DaemonError(grpc::StatusCode::NOT_FOUND, "",
-                          fmt::format("{} has no row {}", name, number));
 }
 
 // A tensor of a row, or null for one that the daemon no longer has.
@@ -108,21 +72,6 @@ ask::Outcome TensorJson(ask::Connection& connection, const std::string& name,
 
 std::string HistogramJson(const std::optional<v1::Histogram>& histogram) {
   return histogram.has_value() ? JsonOf(*histogram) : "null";
-}
-
-// Whether the daemon has the tensors of a comparison, and not only its rows.
-ask::Outcome HasTensors(ask::Connection& connection,
-                        const v1::Comparison& comparison, bool& out) {
-  std::optional<v1::Run> golden;
-  std::optional<v1::Run> target;
-  MSITCTL_RETURN_IF_FAILED(FindRun(connection, comparison.golden_run(),
-                                   comparison.golden_run_id(),
-                                   comparison.golden_source(), golden));
-  MSITCTL_RETURN_IF_FAILED(FindRun(connection, comparison.target_run(),
-                                   comparison.target_run_id(),
-                                   comparison.target_source(), target));
-  out = golden.has_value() && target.has_value();
-  return {};
 }
 
 }  // namespace
@@ -204,10 +153,13 @@ ask::Outcome RowPage(ask::Connection& connection, const std::string& name,
   RowContext context;
   MSITCTL_RETURN_IF_FAILED(GetContext(connection, name, context));
   v1::ComparisonRow row;
-  MSITCTL_RETURN_IF_FAILED(GetRow(connection, name, row_number, row));
+  MSITCTL_RETURN_IF_FAILED(FindRow(connection, name, row_number, row));
   bool has_tensors = false;
-  MSITCTL_RETURN_IF_FAILED(
-      HasTensors(connection, context.comparison, has_tensors));
+  const bool is_single = connection.fanout() == nullptr;
+  if (is_single) {
+    MSITCTL_RETURN_IF_FAILED(
+        HaveTensors(connection, context.comparison, has_tensors));
+  }
   std::string golden = "null";
   std::string target = "null";
   ask::RowHistogram histogram;
@@ -222,7 +174,8 @@ ask::Outcome RowPage(ask::Connection& connection, const std::string& name,
         histograms.Fetch(connection, [](std::string_view /*line*/) {}));
     if (!histograms.rows().empty()) histogram = histograms.rows().front();
   } else {
-    histogram.note = "a run was deleted, or is on another daemon";
+    histogram.note = is_single ? "a run was deleted, or is on another daemon"
+                               : "tensors of several daemons are not read";
   }
   const Bounds bounds(context.comparison, context.metrics);
   json = fmt::format(

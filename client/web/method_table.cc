@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/web/method_table.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <set>
 
 #include "client/ask/query/paging.h"
 
@@ -136,6 +140,15 @@ const WebMethod* FindWebMethod(std::string_view name) {
       std::find_if(methods.begin(), methods.end(),
                    [name](const WebMethod& m) { return m.name == name; });
   return found == methods.end() ? nullptr : &*found;
+}
+
+std::string CalledMethods() {
+  // The page does not call these itself: page.stream, page.values and
+  // page.logits do.
+  std::set<std::string_view> names = {"ComparisonService.StreamComparisonRows",
+                                      "TensorService.ReadTensor"};
+  for (const WebMethod& method : WebMethods()) names.insert(method.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 ask::Outcome CallWebMethod(ask::Connection& connection, const WebMethod& method,

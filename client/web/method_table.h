@@ -29,6 +29,10 @@ const std::vector<WebMethod>& WebMethods();
 // Returns null if the page may not call such a method.
 const WebMethod* FindWebMethod(std::string_view name);
 
+// Returns the names of all methods that the server calls, as a verb lists them:
+// those of WebMethods, and those of calls that combine several methods.
+std::string CalledMethods();
+
 // Calls a method. `request` has the type of `method.request`, and `response`
 // that of `method.response`. A list of several daemons has no page tokens: its
 // token is the number of rows that precede the page, and each page reads them

@@ -634,6 +634,7 @@ MODULES: dict[str, Module] = {
         (
             *PROTOS,
             "protos/bounds",
+            "protos/compute/number",
             *ASK_BASE,
             "client/ask/fanout",
             "client/ask/report",

@@ -15,6 +15,7 @@
 #include "client/ask/text/text.h"
 #include "client/msitctl/command_line.h"
 #include "client/msitctl/web/browser.h"
+#include "client/web/method_table.h"
 #include "client/web/web_server.h"
 #include "protos/status/status.h"
 
@@ -130,17 +131,7 @@ void AddWebCommand(CommandLine& line) {
        .examples = "msitctl web --open\n"
                    "msitctl --endpoints node1:7741,node2:7741 web "
                    "--listen 127.0.0.1:8000",
-       .rpcs = "RunService.ListRuns, RunService.GetRun, "
-               "ComparisonService.ListComparisons, "
-               "ComparisonService.GetComparison, "
-               "ComparisonService.ListComparisonRows, "
-               "ComparisonService.StreamComparisonRows, "
-               "ComparisonService.CreateComparison, "
-               "ComparisonService.CancelComparison, TensorService.GetTensor, "
-               "TensorService.ComputeHistogram, NodeService.GetCapabilities, "
-               "NodeService.GetNodeStatus, NodeService.ListStreams, "
-               "CaptureService.GetCapturePolicy, "
-               "CaptureService.SetCapturePolicy",
+       .rpcs = web::CalledMethods(),
        .takes_nodes = true},
       [flags](Invocation& invocation) { return ServeWeb(invocation, *flags); });
   verb.add_option("--listen", flags->listen,

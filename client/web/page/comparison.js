@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // A comparison: the result in a sentence, findings, and the rows.
-import { call, readLines } from "./api.js";
+import { ApiError, call, poll, readLines } from "./api.js";
+import { curvesLink } from "./curves.js";
 import { factList, h, verdictMark } from "./dom.js";
-import { countText, toNumber } from "./format.js";
+import { countText, patternOf, toNumber } from "./format.js";
 import { HeatMap } from "./heat.js";
 import { rowLink } from "./row.js";
 import { RowTable } from "./rows.js";
+import { comparisonLink } from "./runs.js";
 
 const VERDICTS = ["fail", "unmatched", "skipped", "pass"];
 const SEARCH_DELAY_MS = 250;
 const RETRY_MS = 1000;
 // Time between two requests for the findings of a comparison that runs.
 const FINDINGS_MS = 1000;
+const POLL_MS = 2000;
+// A table with more rows is requested again only when the comparison has ended.
+const LIVE_ROWS_MAX = 1000;
 
 /** @param {any} comparison */
 const isRunning = (comparison) => comparison.state === "PENDING" || comparison.state === "RUNNING";
 
 /**
- * Words of the search field as a selection: parts of names, or patterns.
+ * Words of the search field as a selection.
  * @param {string} text
  */
 function patternsOf(text) {
-  return text.split(/\s+/).filter((word) => word).map((word) =>
-      /[*?[]/.test(word) ? word : `*${word}*`);
+  return text.split(/\s+/).filter((word) => word).map(patternOf);
 }
 
 /**
@@ -95,6 +99,9 @@ class Head {
       h("p", {}, verdictMark(isRunning(comparison) ? "-" : page.verdict), " ",
         h("span", { class: "dim" }, `comparison ${this.name}`,
           isRunning(comparison) ? `, ${comparison.state.toLowerCase()}` : "")),
+      h("p", { class: "views" },
+        h("a", { href: `${comparisonLink(this.name)}/modules` }, "Module tree"),
+        h("a", { href: curvesLink([comparison.golden_run, comparison.target_run], []) }, "Curves of both runs")),
       factList(page.findings, link),
       h("details", { open: setup?.open }, h("summary", {}, "What was compared"),
         factList(page.setup, link)));
@@ -104,16 +111,58 @@ class Head {
 /** @param {any} comparison */
 const countsOf = (comparison) => VERDICTS.map((verdict) => toNumber(comparison[`${verdict}_count`]));
 
+/** @typedef {{head: Head, filters: Filters, table: RowTable, progress: HTMLElement}} Parts */
+
+/**
+ * @param {string} state
+ * @param {number} done
+ * @param {any} total Rows that are expected; 0 or less if that is not known.
+ */
+const progressText = (state, done, total) => `${state}: ${countText(done)}` +
+    `${toNumber(total) > 0 ? ` of about ${countText(total)}` : ""} rows`;
+
+/**
+ * As follow, for several daemons, which do not stream rows.
+ * @param {import("./main.js").View} view
+ * @param {string} name
+ * @param {Parts} parts
+ */
+async function followByPolling(view, name, parts) {
+  const { head, filters, table, progress } = parts;
+  let done = -1;
+  await poll(view.signal, POLL_MS, async () => {
+    try {
+      const page = await call("page.comparison", { comparison: name }, view.signal);
+      if (view.signal.aborted) return false;
+      const { comparison } = page;
+      const counts = countsOf(comparison);
+      const now = counts.reduce((a, b) => a + b, 0);
+      head.show(page);
+      filters.setCounts(counts);
+      if (now !== done && (table.rows.length <= LIVE_ROWS_MAX || !isRunning(comparison))) {
+        await table.reload();
+      }
+      done = now;
+      progress.textContent = isRunning(comparison)
+          ? progressText(comparison.state.toLowerCase(), now, comparison.total_count) : "";
+      return isRunning(comparison);
+    } catch (error) {
+      if (!view.signal.aborted) progress.textContent = /** @type {Error} */ (error).message;
+    }
+  });
+}
+
 /**
  * Shows rows as they are produced, until the comparison ends. A daemon that
  * restarts is called again; rows continue after the last one that was received.
  * @param {import("./main.js").View} view
  * @param {string} name
- * @param {number} firstRow
- * @param {{head: Head, filters: Filters, table: RowTable, progress: HTMLElement}} parts
+ * @param {number[]} counts Rows so far, in the order of VERDICTS.
+ * @param {Parts} parts
  */
-async function follow(view, name, firstRow, parts) {
-  let next = firstRow;
+async function follow(view, name, counts, parts) {
+  let next = counts.reduce((a, b) => a + b, 0);
+  let passes = counts[VERDICTS.indexOf("pass")];
   let findings = -1;
   let asked = -FINDINGS_MS;
   let timer = 0;
@@ -139,15 +188,18 @@ async function follow(view, name, firstRow, parts) {
     next = line.next_row;
     const [pass, fail, unmatched, skipped] = line.counts;
     parts.filters.setCounts([fail, unmatched, skipped, pass]);
-    parts.table.add(line.rows);
-    const done = pass + fail + unmatched + skipped;
+    parts.table.add(line.rows, pass > passes);
+    passes = pass;
     parts.progress.textContent = line.state === "pending" || line.state === "running"
-        ? `${line.state}: ${countText(done)}${line.total_count > 0 ? ` of about ${countText(line.total_count)}` : ""} rows`
-        : "";
+        ? progressText(line.state, pass + fail + unmatched + skipped, line.total_count) : "";
     hasEnded = line.state !== "pending" && line.state !== "running";
     if (line.first_divergence !== findings || hasEnded) refreshSoon();
     findings = line.first_divergence;
   };
+  poll(view.signal, POLL_MS, async () => {
+    if (parts.table.isBehind() && parts.table.rows.length <= LIVE_ROWS_MAX) await parts.table.reload();
+    return !hasEnded;
+  });
   while (!hasEnded && !view.signal.aborted) {
     try {
       await readLines("page.stream", { comparison: name, first_row: next,
@@ -155,10 +207,15 @@ async function follow(view, name, firstRow, parts) {
                       view.signal, onLine);
     } catch (error) {
       if (view.signal.aborted) return;
+      if (error instanceof ApiError && error.status === 501) {
+        hasEnded = true;
+        return followByPolling(view, name, parts);
+      }
       parts.progress.textContent = /** @type {Error} */ (error).message;
     }
     if (!hasEnded) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
+  if (parts.table.isBehind()) await parts.table.reload();
 }
 
 /** @param {import("./main.js").View} view */
@@ -174,15 +231,12 @@ export async function showComparison(view) {
   const table = new RowTable(name, metrics, view.signal);
   const filters = new Filters(view.query, (selection, query) => {
     view.keepQuery(query);
-    table.select(selection).catch(() => {});
+    table.select(selection);
   });
   filters.setCounts(countsOf(page.comparison));
   const progress = h("p", { class: "dim", role: "status" });
   const map = new HeatMap(name, page.comparison.first_divergence, view.signal);
-  map.show("op").catch((error) => {
-    // Several daemons, or one that does not summarize rows.
-    if (!view.signal.aborted) map.fail(error);
-  });
+  map.start("op");
   view.main.replaceChildren(head.element, progress, map.element, h("h2", {}, "Rows"),
     filters.element, table.count, table.scroll,
     h("p", { class: "dim keys" }, "Keys: / search; in the table up, down, Enter."));
@@ -193,7 +247,6 @@ export async function showComparison(view) {
   }, { signal: view.signal });
   await table.select(filters.selection());
   if (isRunning(page.comparison)) {
-    const done = countsOf(page.comparison).reduce((a, b) => a + b, 0);
-    await follow(view, name, done, { head, filters, table, progress });
+    await follow(view, name, countsOf(page.comparison), { head, filters, table, progress });
   }
 }

@@ -81,3 +81,16 @@ export function rangesText(ranges) {
       .map((r) => (r.first === r.last ? String(r.first) : `${r.first}-${r.last}`))
       .join(", ");
 }
+
+/**
+ * The pattern of a word of a search for ops: `=head` is the op of this name, a
+ * word with `*` or `?` is a pattern, and others are parts of names.
+ * @param {string} word
+ */
+export const patternOf = (word) => word.startsWith("=") ? word.slice(1) : /[*?]/.test(word) ? word : `*${word}*`;
+
+/**
+ * A word that searches for one op. Blanks would separate words.
+ * @param {string} op
+ */
+export const exactWord = (op) => `=${op.replace(/\s/g, "?")}`;

@@ -224,7 +224,7 @@ export class HeatMap {
     this.note = h("span", { class: "dim" });
     this.legend = h("div", { class: "legend" });
     const choose = (/** @type {Event} */ event) =>
-        this.show(/** @type {Kind} */ (/** @type {HTMLSelectElement} */ (event.target).value));
+        this.start(/** @type {Kind} */ (/** @type {HTMLSelectElement} */ (event.target).value));
     this.element = h("section", { class: "map" },
       h("div", { class: "bar" }, h("h2", {}, "Where it differs"),
         h("label", {}, "show ", h("select", { onchange: choose },
@@ -381,6 +381,25 @@ export class HeatMap {
   }
 
   /**
+   * Shows the map, or why there is none: several daemons, or one that does not
+   * summarize rows.
+   * @param {Kind} kind
+   */
+  async start(kind) {
+    const shown = this.show(kind);
+    const generation = this.generation;
+    try {
+      await shown;
+    } catch (error) {
+      if (this.signal.aborted || generation !== this.generation) return;
+      this.canvas.hidden = true;
+      this.tip.textContent = "";
+      this.legend.replaceChildren();
+      this.note.textContent = `No map: ${/** @type {Error} */ (error).message}`;
+    }
+  }
+
+  /**
    * Requests the groups, and later those of new rows, until `hasEnded` is true.
    * @param {Kind} kind
    */
@@ -397,6 +416,7 @@ export class HeatMap {
         group_by: kind === "op" ? ["OP", "TOKEN"] : ["OP", "RANK"],
       }, this.signal);
       if (generation !== this.generation || this.signal.aborted) return;
+      this.canvas.hidden = false;
       if (part.groups.length) this.take(part);
       next = part.next_row;
       const isComplete = next >= part.row_count;
@@ -405,16 +425,6 @@ export class HeatMap {
       if (isComplete && part.has_ended) return;
       if (isComplete) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
-  }
-
-  /**
-   * Shows why there is no map.
-   * @param {Error} error
-   */
-  fail(error) {
-    this.canvas.hidden = true;
-    this.legend.replaceChildren();
-    this.note.textContent = `No map: ${error.message}`;
   }
 
   refresh() {

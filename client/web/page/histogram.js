@@ -77,10 +77,10 @@ function chart(sides, isLog) {
 
 /** @param {Side[]} sides */
 function totals(sides) {
-  const heads = ["", "in the bins", "NaN", "below", "above"];
+  const heads = ["in the bins", "NaN", "below", "above"];
   return h("table", { class: "small" },
-    h("thead", {}, h("tr", {}, ...heads.map((text, i) =>
-        h("th", { scope: "col", class: i > 0 && "n" }, text)))),
+    h("thead", {}, h("tr", {}, h("td"), ...heads.map((text) =>
+        h("th", { scope: "col", class: "n" }, text)))),
     h("tbody", {}, ...sides.map((side) => h("tr", {}, h("th", { scope: "row" }, side.name),
         ...[side.counts.reduce((a, b) => a + b, 0), side.nan, side.below, side.above].map((count) =>
             h("td", { class: "n" }, countText(count)))))));

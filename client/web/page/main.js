@@ -2,10 +2,12 @@
 // Shows the view that the address names: `#/c/c-000001/row/7?find=mlp`.
 import { ApiError, takeToken } from "./api.js";
 import { showComparison } from "./comparison.js";
+import { showCurves } from "./curves.js";
 import { h } from "./dom.js";
 import { showNode } from "./node.js";
 import { showRow } from "./row.js";
 import { showOverview } from "./runs.js";
+import { showModules } from "./tree.js";
 
 /**
  * What a view gets. It ends when `signal` is aborted.
@@ -23,7 +25,9 @@ import { showOverview } from "./runs.js";
 const VIEWS = [
   [/^\/$/, showOverview],
   [/^\/node$/, showNode],
+  [/^\/curves$/, showCurves],
   [/^\/c\/([^/]+)$/, showComparison],
+  [/^\/c\/([^/]+)\/modules$/, showModules],
   [/^\/c\/([^/]+)\/row\/(\d+)$/, showRow],
 ];
 
@@ -76,12 +80,14 @@ async function route() {
       await show(view);
     } catch (error) {
       if (signal.aborted) return;
-      main.replaceChildren(h("p", { class: "problem", role: "alert" }, problemText(error)),
+      main.replaceChildren(h("h1", {}, "Not available"),
+                           h("p", { class: "problem", role: "alert" }, problemText(error)),
                            h("button", { type: "button", onclick: route }, "Try again"));
     }
     return;
   }
-  main.replaceChildren(h("p", { class: "problem", role: "alert" }, "There is no such page."),
+  main.replaceChildren(h("h1", {}, "Not available"),
+                       h("p", { class: "problem", role: "alert" }, "There is no such page."),
                        h("p", {}, h("a", { href: "#/" }, "Overview")));
 }
 

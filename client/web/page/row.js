@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One row: why it has its verdict, its metrics, distributions and stacks.
 import { call } from "./api.js";
+import { curvesLink } from "./curves.js";
 import { h, putText } from "./dom.js";
-import { numberText, shareText, toNumber } from "./format.js";
+import { exactWord, numberText, shareText, toNumber } from "./format.js";
 import { histogramView } from "./histogram.js";
+import { hasLogits, logitsSection } from "./logits.js";
 import { comparisonLink } from "./runs.js";
+import { valuesSection } from "./values.js";
 
 // Rows before and after this one that are listed.
 const NEIGHBOURS = 4;
@@ -41,13 +44,22 @@ function facts(row) {
   return list;
 }
 
-/** @param {any} row */
+/**
+ * The metrics of the daemon, and those that were added to the row later.
+ * @param {any} row
+ */
 function metricTable(row) {
-  const metrics = Object.entries(row.metrics);
+  /** @type {[string, any, string][]} */
+  const metrics = [
+    ...Object.entries(row.metrics).map(([name, value]) => /** @type {[string, any, string]} */ ([name, value, ""])),
+    ...Object.entries(row.custom_metrics || {}).map(([name, [value, text]]) =>
+        /** @type {[string, any, string]} */ ([name, value, text])),
+  ];
   if (metrics.length === 0) return h("p", { class: "dim" }, "No metrics: the pair was not measured.");
-  return h("table", { class: "small" }, h("tbody", {}, ...metrics.map(([name, value]) =>
+  return h("table", { class: "small" }, h("tbody", {}, ...metrics.map(([name, value, text]) =>
       h("tr", { class: name === row.decided_by && "on" }, h("th", { scope: "row" }, name),
-        h("td", { class: "n" }, numberText(/** @type {any} */ (value)))))));
+        h("td", { class: "n" }, value === null && text ? "" : numberText(value), " ",
+          text ? h("span", { class: "dim" }, text) : "")))));
 }
 
 /**
@@ -59,7 +71,7 @@ function sideTable(golden, target) {
                   "positive_infinity_count", "negative_infinity_count", "zero_count"];
   if (!golden && !target) return null;
   return h("table", { class: "small" },
-    h("thead", {}, h("tr", {}, h("th"), h("th", { scope: "col", class: "n" }, "golden"),
+    h("thead", {}, h("tr", {}, h("td"), h("th", { scope: "col", class: "n" }, "golden"),
                      h("th", { scope: "col", class: "n" }, "target"))),
     h("tbody", {}, ...fields.map((field) => h("tr", {},
         h("th", { scope: "row" }, field.replaceAll("_", " ")),
@@ -93,6 +105,19 @@ function neighbours(comparison, rows, current) {
           toNumber(row.share) >= 0 ? `, ${shareText(row.share)} of bound` : "")))));
 }
 
+/**
+ * A link to the summaries of the op over tokens.
+ * @param {any} row
+ * @param {any[]} tensors Of both sides; null if they are not available.
+ */
+function curves(row, tensors) {
+  const found = tensors.filter((tensor) => tensor);
+  if (found.length === 0) return null;
+  const runs = new Set(found.map((tensor) => tensor.run));
+  const ops = new Set(found.map((tensor) => exactWord(tensor.op)));
+  return h("a", { href: curvesLink([...runs], [...ops], row.io.toUpperCase()) }, "This op over tokens");
+}
+
 /** @param {import("./main.js").View} view */
 export async function showRow(view) {
   const [comparison, word] = view.words;
@@ -116,11 +141,15 @@ export async function showRow(view) {
       h("section", {}, facts(row), h("h2", {}, "Metrics"), metricTable(row)),
       h("section", {}, h("h2", {}, "Values"), histogram,
         page.note ? h("p", { class: "dim" }, `${histogram ? "Not drawn" : "No histogram"}: ${page.note}`) : null,
-        sideTable(page.golden.tensor, page.target.tensor)),
+        sideTable(page.golden.tensor, page.target.tensor),
+        h("p", {}, curves(row, [page.golden.tensor, page.target.tensor]))),
       h("section", {}, h("h2", {}, "Recorded at"), stacks(page.golden.tensor, page.target.tensor),
-        h("h2", {}, "Rows before and after"), neighbours(comparison, near.rows, number))));
+        h("h2", {}, "Rows before and after"), neighbours(comparison, near.rows, number))),
+    h("div", { class: "columns" }, valuesSection(comparison, page, view),
+      hasLogits(row) ? logitsSection(comparison, row, view.signal) : null));
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement ||
+        event.target instanceof HTMLSelectElement) return;
     if (event.key === "Escape") location.hash = comparisonLink(comparison);
     if (event.key === "j" || event.key === "k") {
       const next = number + (event.key === "j" ? 1 : -1);

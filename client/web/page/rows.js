@@ -37,6 +37,18 @@ const COLUMNS = [
   ["origin", "", (row) => row.origin],
 ];
 
+/**
+ * A metric of the daemon, or one that was added to the row later, which may be
+ * a text.
+ * @param {any} row
+ * @param {string} name
+ */
+function metricText(row, name) {
+  if (name in row.metrics) return numberText(row.metrics[name]);
+  const [value, text] = row.custom_metrics?.[name] ?? [];
+  return value === null && text ? text : numberText(value);
+}
+
 const narrow = matchMedia("(max-width: 480px)");
 
 export class RowTable {
@@ -51,13 +63,17 @@ export class RowTable {
     /** @type {[string, string, (row: any) => string][]} */
     this.columns = [...COLUMNS.slice(0, -1),
       ...metrics.map((name) => /** @type {[string, string, (row: any) => string]} */ (
-          [name, "n", (/** @type {any} */ row) => numberText(row.metrics[name])])),
+          [name, "n", (/** @type {any} */ row) => metricText(row, name)])),
       ...COLUMNS.slice(-1)];
     /** @type {any[]} */
     this.rows = [];
     this.token = "";
     this.isDone = false;
+    // Whether the comparison has produced rows that the table should have.
+    this.misses = false;
     this.generation = 0;
+    // Why the last page was not loaded; empty if it was.
+    this.problem = "";
     /** @type {Promise<void> | null} */
     this.loading = null;
     /** @type {Selection} */
@@ -74,41 +90,102 @@ export class RowTable {
     new ResizeObserver(() => this.draw()).observe(this.scroll);
   }
 
-  /** @param {Selection} selection */
+  /**
+   * Shows other rows. An error is shown in place of their number.
+   * @param {Selection} selection
+   */
   async select(selection) {
     this.selection = selection;
     this.generation += 1;
     this.rows = [];
     this.token = "";
     this.isDone = false;
+    this.misses = false;
+    this.problem = "";
     this.loading = null;
     this.scroll.scrollTop = 0;
     await this.load();
   }
 
   /**
+   * Whether the comparison has produced rows that the table lacks although they
+   * are selected.
+   */
+  isBehind() { return this.misses; }
+
+  /** Requests the rows again, as many as there are, and keeps the position. */
+  async reload() {
+    const generation = ++this.generation;
+    const wasDone = this.isDone;
+    const wanted = this.rows.length + 1;
+    this.loading = null;
+    this.misses = false;
+    // Until the rows are replaced, none are added.
+    this.isDone = true;
+    /** @type {any[]} */
+    const rows = [];
+    let token = "";
+    try {
+      do {
+        const page = await this.request(token);
+        if (generation !== this.generation) return;
+        rows.push(...page.rows);
+        token = page.next_page_token;
+      } while (token !== "" && rows.length < wanted);
+      [this.rows, this.token, this.isDone, this.problem] = [rows, token, token === "", ""];
+      this.draw();
+    } catch (error) {
+      if (generation !== this.generation || this.signal.aborted) return;
+      this.isDone = wasDone;
+      this.misses = true;
+      this.problem = /** @type {Error} */ (error).message;
+      this.showCount();
+    }
+  }
+
+  /**
    * Adds rows that were just produced.
    * @param {any[]} rows
+   * @param {boolean} [isPartial] Whether further rows were produced that are
+   *     not among them.
    */
-  add(rows) {
-    if (!this.isDone || rows.length === 0) return;
+  add(rows, isPartial) {
+    const { verdicts, op_patterns: patterns, ranks, tokens } = this.selection;
+    const isFiltered = patterns.length > 0 || ranks?.length || tokens?.length;
+    const wantsOthers = isPartial && (verdicts.length === 0 || verdicts.includes("PASS"));
+    const found = rows.filter((row) => verdicts.length === 0 || verdicts.includes(row.verdict.toUpperCase()));
+    // A page under way may lack them, and only the daemon matches patterns.
+    if (wantsOthers || (found.length > 0 && (isFiltered || !this.isDone || this.misses))) {
+      this.misses = true;
+      this.showCount();
+      return;
+    }
+    if (found.length === 0) return;
     const last = this.rows.length ? this.rows[this.rows.length - 1].row : -1;
-    this.rows.push(...rows.filter((row) => row.row > last && this.isSelected(row))
+    this.rows.push(...found.filter((row) => row.row > last)
                        .slice(0, Math.max(0, ROWS_MAX - this.rows.length)));
     this.draw();
   }
 
-  /** @param {any} row */
-  isSelected(row) {
-    const { verdicts, op_patterns: patterns, ranks, tokens } = this.selection;
-    return (verdicts.length === 0 || verdicts.includes(row.verdict.toUpperCase())) &&
-        patterns.length === 0 && !ranks?.length && !tokens?.length;
-  }
-
   load() {
     if (this.isDone || this.rows.length >= ROWS_MAX) return Promise.resolve();
-    this.loading ??= this.loadPage(this.generation).finally(() => { this.loading = null; });
+    const generation = this.generation;
+    this.loading ??= this.loadPage(generation).catch((error) => {
+      if (generation !== this.generation || this.signal.aborted) return;
+      this.problem = error.message;
+      this.showCount();
+    }).finally(() => {
+      // Another selection may already load its own page.
+      if (generation === this.generation) this.loading = null;
+    });
     return this.loading;
+  }
+
+  /** @param {string} token @returns {Promise<any>} */
+  request(token) {
+    return call("page.rows", {
+      comparison: this.comparison, page_size: PAGE_ROWS, page_token: token, ...this.selection,
+    }, this.signal);
   }
 
   /** @param {number} generation */
@@ -116,15 +193,22 @@ export class RowTable {
     // A page may be empty although more follow.
     const wanted = this.rows.length + PAGE_ROWS;
     while (!this.isDone && this.rows.length < wanted) {
-      const page = await call("page.rows", {
-        comparison: this.comparison, page_size: PAGE_ROWS, page_token: this.token, ...this.selection,
-      }, this.signal);
+      const page = await this.request(this.token);
       if (generation !== this.generation) return;
+      this.problem = "";
       this.rows.push(...page.rows);
       this.token = page.next_page_token;
       this.isDone = this.token === "";
       this.draw();
     }
+  }
+
+  showCount() {
+    const more = this.rows.length >= ROWS_MAX ? ", and more: use filters"
+        : !this.isDone || this.misses ? " so far" : "";
+    this.count.textContent = `${this.rows.length} row${this.rows.length === 1 ? "" : "s"}${more}` +
+        (this.problem ? `. ${this.problem}` : "");
+    this.count.className = this.problem ? "problem" : "dim";
   }
 
   height() { return narrow.matches ? NARROW_ROW_HEIGHT : ROW_HEIGHT; }
@@ -149,9 +233,8 @@ export class RowTable {
       /** @type {HTMLElement | null} */ (this.body.querySelector(`[data-row="${focused}"]`))
           ?.focus({ preventScroll: true });
     }
-    const more = this.isDone ? "" : this.rows.length >= ROWS_MAX ? ", and more: use filters" : " so far";
-    this.count.textContent = `${this.rows.length} row${this.rows.length === 1 ? "" : "s"}${more}`;
-    if (last + PAGE_ROWS / 2 > this.rows.length) this.load().catch(() => {});
+    this.showCount();
+    if (last + PAGE_ROWS / 2 > this.rows.length) this.load();
   }
 
   /** @param {any} row */

@@ -5,13 +5,12 @@ skipped, unless the lane `browser` of tests/run requires them.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, IS_REQUIRED, Browser
 from chunk_bytes import Chunk, Record, float32
-from web_pages import FAILING, MARKUP, ROWS, Web, compared, serving
+from web_pages import FAILING, MARKUP, ROWS, SIZES, Web, go, opened, serving
 from wire import IngestStream
 
 from daemon import Daemon
@@ -22,44 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 # A folder for pictures of all views. Without it, there are none.
 PICTURES = os.environ.get("MSITD_WEB_PICTURES")
-SIZES = {"phone": (360, 740), "laptop": (1280, 900), "wall": (3840, 2160)}
 FIRST_VIEW_S = 1.0
 NEW_ROW_S = 1.0
-
-
-@pytest.fixture
-def web(daemon: Daemon) -> Iterator[Web]:
-    """The page of a daemon with a comparison."""
-    compared(daemon)
-    with serving(daemon) as web:
-        yield web
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    """A browser that was just started."""
-    browser = Browser(tmp_path)
-    browser.show(*SIZES["laptop"])
-    yield browser
-    browser.close()
-
-
-def go(browser: Browser, view: str) -> None:
-    """Goes to another view of the page that is open."""
-    browser.run(f"location.hash={view!r}")
-
-
-READY = "!document.querySelector('#main')?.textContent.startsWith('Loading')"
-
-
-def opened(browser: Browser, web: Web, view: str = "#/") -> None:
-    """Opens the page as the user does, and then a view."""
-    browser.open(web.url)
-    browser.wait("document.querySelector('.cards a')")
-    if view != "#/":
-        go(browser, view)
-        browser.wait("!document.querySelector('.cards a')")
-    browser.wait(READY)
 
 
 def test_the_overview_leads_to_the_cause(browser: Browser, web: Web) -> None:
@@ -248,7 +211,12 @@ def test_a_failing_row_appears_while_the_runs_grow(
 VIEWS = {
     "overview": ("#/", "document.querySelector('.cards a')"),
     "comparison": ("#/c/c-000001", "document.querySelectorAll('tr[data-row]').length"),
-    "row": ("#/c/c-000001/row/3", "document.querySelector('.chart')"),
+    "row": ("#/c/c-000001/row/3", "document.querySelector('.picture')"),
+    "modules": ("#/c/c-000001/modules", "document.querySelector('[role=treeitem]')"),
+    "curves": (
+        "#/curves?run=golden&run=target&op=*",
+        "document.querySelector('.plot path.curve')",
+    ),
     "node": ("#/node", "document.querySelector('.counters')"),
 }
 

@@ -4,7 +4,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,6 @@ from web_pages import FAILING, MARKUP, ROWS, TIMEOUT_S, Web, compared, serving
 from daemon import BIN_DIR, Daemon
 
 NO_LIMIT_S = 5.0
-
-
-@pytest.fixture
-def web(daemon: Daemon) -> Iterator[Web]:
-    """The page of a daemon with a comparison."""
-    compared(daemon)
-    with serving(daemon) as web:
-        yield web
 
 
 def test_the_page_is_served_with_a_strict_policy(web: Web) -> None:
@@ -39,9 +32,10 @@ def test_the_page_is_served_with_a_strict_policy(web: Web) -> None:
 
 
 def test_the_page_is_small(web: Web) -> None:
-    files = [path for path in Path("client/web/page").glob("*.*") if path.name]
-    size = sum(path.stat().st_size for path in files)
-    assert 0 < size <= 150_000
+    files = sorted(Path("client/web/page").glob("*.*"))
+    text = b"".join(path.read_bytes() for path in files)
+    assert 0 < len(text) <= 150_000
+    assert len(zlib.compress(text, 9)) <= 50_000
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from browser import Browser
 from chunk_bytes import Chunk, Record, float32
 from wire import write
 
 from daemon import BIN_DIR, Daemon
 
 TIMEOUT_S = 30
+# Windows that views are shown in.
+SIZES = {"phone": (360, 740), "laptop": (1280, 900), "wall": (3840, 2160)}
 # Markup that would run if the page interpreted it.
 MARKUP = "<img src=x onerror=document.title='pwned'>"
 
@@ -118,3 +121,21 @@ def compared(daemon: Daemon) -> str:
     record_run(daemon, "target", 3.0, OPS)
     name = daemon.ctl("-o", "name", "compare", "run", "golden", "target", expect=1)
     return name.stdout.strip()
+
+
+def go(browser: Browser, view: str) -> None:
+    """Goes to another view of the page that is open."""
+    browser.run(f"location.hash={view!r}")
+
+
+READY = "!document.querySelector('#main')?.textContent.startsWith('Loading')"
+
+
+def opened(browser: Browser, web: Web, view: str = "#/") -> None:
+    """Opens the page as the user does, and then a view."""
+    browser.open(web.url)
+    browser.wait("document.querySelector('.cards a')")
+    if view != "#/":
+        go(browser, view)
+        browser.wait("!document.querySelector('.cards a')")
+    browser.wait(READY)

@@ -6,6 +6,9 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "absl/strings/str_split.h"
 
 namespace msitd::web {
 namespace {
@@ -59,6 +62,19 @@ TEST(MethodTableTest, OnlyThreeMethodsChangeSomething) {
   for (const char* name : {"", "RunService.DeleteRun", "RunService", ".",
                            "RunService.ListRuns ", "runservice.listruns"}) {
     EXPECT_EQ(FindWebMethod(name), nullptr) << name;
+  }
+}
+
+// The help of the verb and docs/cli_reference.md have this list.
+TEST(MethodTableTest, CalledMethodsAreThoseOfTheTableAndTheStreams) {
+  const std::vector<std::string> names = absl::StrSplit(CalledMethods(), ", ");
+  EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
+  EXPECT_EQ(names.size(), WebMethods().size() + 2);
+  for (const std::string& name : names) {
+    EXPECT_TRUE(FindWebMethod(name) != nullptr ||
+                name == "ComparisonService.StreamComparisonRows" ||
+                name == "TensorService.ReadTensor")
+        << name;
   }
 }
 

@@ -27,7 +27,8 @@ TEST(PageFilesTest, HasTheModulesThatModulesImport) {
   const std::regex reference(R"re(from "\.(/[a-z]+\.js)")re");
   for (const char* name :
        {"/main.js", "/comparison.js", "/rows.js", "/row.js", "/runs.js",
-        "/heat.js", "/histogram.js", "/node.js"}) {
+        "/heat.js", "/histogram.js", "/node.js", "/curves.js", "/plot.js",
+        "/tree.js", "/values.js", "/logits.js"}) {
     const PageFile* const module = FindPageFile(name);
     ASSERT_NE(module, nullptr) << name;
     const std::string text(module->text);

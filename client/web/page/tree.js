@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ops of a comparison as a tree of modules. Rows are reduced by the daemon,
+// and lines of the tree exist only where the user has opened it.
+import { call } from "./api.js";
+import { h } from "./dom.js";
+import { countText, exactWord, shareText, toNumber } from "./format.js";
+import { rowLink } from "./row.js";
+import { comparisonLink } from "./runs.js";
+
+const POLL_MS = 1000;
+// Lines of one module that are added at a time.
+const LINES = 300;
+
+/**
+ * The rows of an op, or of all ops of a module.
+ * @typedef {{pass: number, fail: number, unmatched: number, skipped: number,
+ *     worst: number, row: number}} Counts Worst is NaN if no row has a share.
+ */
+
+/** @returns {Counts} */
+const noRows = () => ({ pass: 0, fail: 0, unmatched: 0, skipped: 0, worst: NaN, row: -1 });
+
+/**
+ * Adds the rows of a group: a failing row is worse than any other one.
+ * @param {Counts} to
+ * @param {Counts} from
+ */
+export function addCounts(to, from) {
+  const rank = (/** @type {Counts} */ c) => (c.fail > 0 ? 2 : c.row >= 0 ? 1 : 0);
+  const isWorse = to.row < 0 || rank(from) > rank(to) ||
+      (rank(from) === rank(to) && (Number.isNaN(to.worst) ? !Number.isNaN(from.worst) : from.worst > to.worst));
+  if (isWorse && from.row >= 0) [to.worst, to.row] = [from.worst, from.row];
+  for (const name of /** @type {const} */ (["pass", "fail", "unmatched", "skipped"])) to[name] += from[name];
+}
+
+/** A module or an op. */
+export class Module {
+  /** @param {string} name @param {string} path */
+  constructor(name, path) {
+    this.name = name;
+    this.path = path;
+    /** @type {Map<string, Module>} */
+    this.children = new Map();
+    this.counts = noRows();
+    // Whether an op has this name, and what separates it from its children.
+    this.isOp = false;
+    /** @type {Set<string>} */
+    this.separators = new Set();
+    this.lineCount = LINES;
+  }
+
+  /**
+   * Adds the rows of an op below this module.
+   * @param {string} op
+   * @param {Counts} counts
+   */
+  add(op, counts) {
+    /** @type {Module} */
+    let node = this;
+    addCounts(node.counts, counts);
+    let begin = 0;
+    for (const match of op.matchAll(/[./]|$/g)) {
+      const end = /** @type {number} */ (match.index);
+      if (begin > 0) node.separators.add(op[begin - 1]);
+      const name = op.slice(begin, end);
+      let child = node.children.get(name);
+      if (!child) node.children.set(name, child = new Module(name, op.slice(0, end)));
+      addCounts(child.counts, counts);
+      node = child;
+      begin = end + 1;
+    }
+    node.isOp = true;
+  }
+
+  /** A module that has nothing but another module is shown together with it. */
+  inner() {
+    /** @type {Module} */
+    let node = this;
+    while (!node.isOp && node.children.size === 1) [node] = node.children.values();
+    return node;
+  }
+
+  /** The words that search for its rows. */
+  search() {
+    return [...(this.isOp ? [exactWord(this.path)] : []),
+            ...[...this.separators].map((one) => `${this.path}${one}*`.replace(/\s/g, "?"))].join(" ");
+  }
+
+  hasProblem() { return this.counts.fail + this.counts.unmatched > 0; }
+}
+
+/** @param {Counts} counts */
+function countsText({ pass, fail, unmatched, skipped, worst }) {
+  if (unmatched > 0 && pass + fail + skipped === 0) return "no partner in the other run";
+  /** @type {[number, string][]} */
+  const words = [[fail, "fail"], [unmatched, "unmatched"], [skipped, "skipped"]];
+  const parts = words.filter(([count]) => count > 0).map(([count, word]) => `${countText(count)} ${word}`);
+  if (parts.length === 0) parts.push(`${countText(pass)} pass`);
+  if (!Number.isNaN(worst)) parts.push(`worst ${shareText(worst)} of bound`);
+  return parts.join(", ");
+}
+
+/** @param {Counts} counts */
+const wordOf = (counts) => counts.fail > 0 ? "fail" : counts.unmatched > 0 ? "unmatched"
+    : counts.pass > 0 ? "pass" : "skipped";
+
+export class ModuleTree {
+  /**
+   * @param {string} comparison
+   * @param {(path: string) => void} onFocus
+   */
+  constructor(comparison, onFocus) {
+    this.comparison = comparison;
+    this.onFocus = onFocus;
+    this.root = new Module("", "");
+    /** @type {Set<string>} */
+    this.open = new Set();
+    this.onlyProblems = false;
+    this.focused = "";
+    /** @type {WeakMap<Element, Module>} */
+    this.nodeOf = new WeakMap();
+    this.element = h("ul", { role: "tree", class: "tree", "aria-label": "Modules" });
+    this.element.addEventListener("keydown", (event) => this.onKey(event));
+    this.element.addEventListener("click", (event) => this.onClick(event));
+  }
+
+  /**
+   * Opens all modules above and including the one that an op is in.
+   * @param {string} path
+   */
+  reveal(path) {
+    for (const match of path.matchAll(/[./]|$/g)) this.open.add(path.slice(0, match.index));
+    this.focused = path;
+  }
+
+  draw() {
+    const hadFocus = this.element.contains(document.activeElement);
+    this.element.replaceChildren(...this.lines(this.root, 1));
+    const current = this.item(this.focused) || this.items()[0];
+    if (!current) return;
+    current.tabIndex = 0;
+    if (hadFocus) current.focus({ preventScroll: true });
+  }
+
+  /** @param {Module} parent @param {number} level @returns {HTMLElement[]} */
+  lines(parent, level) {
+    const nodes = [...parent.children.values()].map((node) => node.inner())
+        .filter((node) => !this.onlyProblems || node.hasProblem());
+    const shown = nodes.slice(0, parent.lineCount);
+    const lines = shown.map((node, i) => {
+      const isOpen = node.children.size > 0 ? this.open.has(node.path) : undefined;
+      const name = parent.path ? node.path.slice(parent.path.length + 1) : node.path;
+      const word = wordOf(node.counts);
+      const item = h("li", {
+        role: "treeitem", tabindex: "-1", "aria-level": level, "aria-posinset": i + 1, "aria-setsize": nodes.length,
+        "aria-expanded": isOpen === undefined ? null : String(isOpen), "data-path": node.path,
+        "aria-label": `${name || "(no name)"}: ${countsText(node.counts)}`,
+      }, h("div", { class: `node ${word}` },
+           h("span", { class: "twist", "aria-hidden": "true" }, isOpen === undefined ? "" : isOpen ? "\u25be" : "\u25b8"),
+           h("span", { class: "name" }, name || "(no name)"),
+           h("span", { class: `counts${word === "fail" ? " bad" : " dim"}` }, countsText(node.counts)),
+           h("a", { tabindex: "-1", href: this.linkOf(node) }, node.children.size ? "rows" : "worst row")));
+      this.nodeOf.set(item, node);
+      if (isOpen) item.append(h("ul", { role: "group" }, ...this.lines(node, level + 1)));
+      return item;
+    });
+    if (shown.length < nodes.length) {
+      lines.push(h("li", { role: "treeitem", tabindex: "-1", "aria-level": level, "data-more": parent.path },
+                   h("div", { class: "node dim" }, `${countText(nodes.length - shown.length)} more`)));
+      this.nodeOf.set(lines[lines.length - 1], parent);
+    }
+    return lines;
+  }
+
+  /** @param {Module} node */
+  linkOf(node) {
+    if (node.children.size === 0 && node.counts.row >= 0) return rowLink(this.comparison, node.counts.row);
+    const query = new URLSearchParams({ find: node.search() });
+    if (!node.hasProblem()) query.set("verdicts", "fail,unmatched,skipped,pass");
+    return `${comparisonLink(this.comparison)}?${query}`;
+  }
+
+  /** @returns {HTMLElement[]} */
+  items() { return [...this.element.querySelectorAll("[role=treeitem]")].map((e) => /** @type {HTMLElement} */ (e)); }
+
+  /** @param {string} path */
+  item(path) { return this.items().find((item) => item.dataset.path === path); }
+
+  /** @param {HTMLElement | undefined} item */
+  focus(item) {
+    if (!item) return;
+    for (const other of this.element.querySelectorAll("[tabindex='0']")) other.setAttribute("tabindex", "-1");
+    item.tabIndex = 0;
+    item.focus();
+    if (item.dataset.path === undefined) return;
+    this.focused = item.dataset.path;
+    this.onFocus(this.focused);
+  }
+
+  /** @param {HTMLElement} item @param {boolean} isOpen */
+  toggle(item, isOpen) {
+    const node = /** @type {Module} */ (this.nodeOf.get(item));
+    if (item.dataset.more !== undefined) {
+      const position = this.items().indexOf(item);
+      node.lineCount += LINES;
+      this.draw();
+      return this.focus(this.items()[position]);
+    }
+    if (node.children.size === 0) return;
+    if (isOpen) this.open.add(node.path); else this.open.delete(node.path);
+    this.focused = node.path;
+    this.draw();
+    this.focus(this.item(node.path));
+  }
+
+  /** @param {MouseEvent} event */
+  onClick(event) {
+    const target = /** @type {Element} */ (event.target);
+    const item = /** @type {HTMLElement | null} */ (target.closest("[role=treeitem]"));
+    if (!item || target.closest("a")) return;
+    this.focus(item);
+    this.toggle(item, item.getAttribute("aria-expanded") !== "true");
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const item = /** @type {HTMLElement | null} */ (
+        /** @type {Element} */ (event.target).closest("[role=treeitem]"));
+    if (!item) return;
+    const items = this.items();
+    const at = items.indexOf(item);
+    const expanded = item.getAttribute("aria-expanded");
+    switch (event.key) {
+      case "ArrowDown": this.focus(items[at + 1]); break;
+      case "ArrowUp": this.focus(items[at - 1]); break;
+      case "Home": this.focus(items[0]); break;
+      case "End": this.focus(items[items.length - 1]); break;
+      case "ArrowRight":
+        if (expanded === "false") this.toggle(item, true);
+        else if (expanded === "true") this.focus(items[at + 1]);
+        break;
+      case "ArrowLeft":
+        if (expanded === "true") this.toggle(item, false);
+        else this.focus(/** @type {HTMLElement | undefined} */ (item.parentElement?.closest("[role=treeitem]") || undefined));
+        break;
+      case " ": this.toggle(item, expanded !== "true"); break;
+      case "Enter":
+        if (item.dataset.more !== undefined) this.toggle(item, true);
+        else location.hash = this.linkOf(/** @type {Module} */ (this.nodeOf.get(item)));
+        break;
+      default: return;
+    }
+    event.preventDefault();
+  }
+}
+
+/**
+ * Requests the rows by op, and later those of new rows, until the comparison
+ * ends. Calls `onRows` after each answer, and `onProblem` if a later call fails,
+ * such as while the daemon restarts.
+ * @param {string} comparison
+ * @param {ModuleTree} tree
+ * @param {AbortSignal} signal
+ * @param {(done: number, total: number) => void} onRows
+ * @param {(problem: string) => void} onProblem
+ */
+async function fill(comparison, tree, signal, onRows, onProblem) {
+  let next = 0;
+  let hasFailed = false;
+  for (;;) {
+    /** @type {any} */
+    let part;
+    try {
+      part = await call("page.groups", { comparison, first_row: next, group_by: ["OP"] }, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (next === 0) throw error;
+      hasFailed = true;
+      onProblem(/** @type {Error} */ (error).message);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      continue;
+    }
+    if (signal.aborted) return;
+    for (const [op, , , pass, fail, unmatched, skipped, worst, row] of part.groups) {
+      tree.root.add(part.ops[op], { pass, fail, unmatched, skipped, worst: toNumber(worst), row });
+    }
+    const isNew = next !== part.next_row;
+    next = part.next_row;
+    if (isNew || part.has_ended || hasFailed) onRows(next, part.row_count);
+    hasFailed = false;
+    if (next >= part.row_count) {
+      if (part.has_ended) return;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+}
+
+/**
+ * The path of the first op that fails, or has no partner if none fails.
+ * @param {Module} root
+ */
+function firstProblem(root) {
+  const isBad = (/** @type {Module} */ node) => root.counts.fail > 0 ? node.counts.fail > 0 : node.hasProblem();
+  let node = root;
+  for (;;) {
+    const next = [...node.children.values()].find(isBad);
+    if (!next) return node === root ? undefined : node.path;
+    node = next;
+  }
+}
+
+/** @param {import("./main.js").View} view */
+export async function showModules(view) {
+  const name = view.words[0];
+  const page = await call("page.comparison", { comparison: name }, view.signal);
+  if (view.signal.aborted) return;
+  view.setTitle(`Modules of ${name}`);
+  const keep = () => {
+    const query = new URLSearchParams();
+    if (tree.focused) query.set("at", tree.focused);
+    if (tree.onlyProblems) query.set("only", "problems");
+    view.keepQuery(query);
+  };
+  const tree = new ModuleTree(name, keep);
+  tree.onlyProblems = view.query.get("only") === "problems";
+  const status = h("p", { class: "dim", role: "status" });
+  const only = h("input", {
+    type: "checkbox", checked: tree.onlyProblems,
+    onchange: (/** @type {Event} */ event) => {
+      tree.onlyProblems = /** @type {HTMLInputElement} */ (event.target).checked;
+      keep();
+      tree.draw();
+    },
+  });
+  view.main.replaceChildren(
+    h("p", { class: "path" }, h("a", { href: comparisonLink(name) }, name), " \u203a modules"),
+    h("h1", {}, page.title),
+    h("div", { class: "bar" }, h("label", {}, only, " only modules that fail or have no partner")),
+    status, tree.element,
+    h("p", { class: "dim keys" }, "Keys: up and down move, right and left open and close, Enter shows the rows."));
+  let isRevealed = false;
+  const wanted = view.query.get("at");
+  await fill(name, tree, view.signal, (done, total) => {
+    const first = wanted ?? page.comparison.first_divergence?.op ?? firstProblem(tree.root);
+    if (first !== undefined && !isRevealed) tree.reveal(first);
+    tree.draw();
+    isRevealed ||= tree.item(tree.focused) !== undefined;
+    status.textContent = done < total ? `${countText(done)} of ${countText(total)} rows`
+        : total === 0 ? "The comparison has no rows." : "";
+  }, (problem) => { status.textContent = problem; });
+}
