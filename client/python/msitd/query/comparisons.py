@@ -27,7 +27,7 @@ from msitd.query.errors import QueryError, code_name
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new, to_message
 from msitd.query.node import Node
-from msitd.query.plotting import plot_rows
+from msitd.query.plotting import plot_rows, plot_shares
 from msitd.query.reporting import write_report
 from msitd.query.row_groups import merged_groups
 from msitd.query.types import TensorFilter, checked_filter
@@ -506,7 +506,9 @@ class Comparisons:
 
         Args:
             comparison: The comparison, or its name as in `get`.
-            metric: The metric to draw.
+            metric: The metric to draw. `share` draws a point for each op instead:
+                its largest error as a share of the bound, which the daemon
+                reduces as for `groups`.
             axes: Axes of matplotlib to draw on; None: new ones.
 
         Returns:
@@ -514,9 +516,11 @@ class Comparisons:
 
         Raises:
             ImportError: matplotlib is not installed.
-            ValueError: No row has the metric.
+            ValueError: No row has the metric, or a share.
         """
         latest = self.get(comparison)
+        if metric == "share":
+            return plot_shares(latest, self.groups(latest, "op"), axes)
         return plot_rows(latest, self.rows(latest), metric, axes)
 
     def _name_of(self, comparison: Comparison | str | int) -> str:
