@@ -10,6 +10,7 @@
 #include "client/ask/text/ranges.h"
 #include "client/msitctl/command_line.h"
 #include "client/msitctl/compare/comparison_printer.h"
+#include "client/msitctl/compare/judge_command.h"
 #include "client/msitctl/compare/layout_hints.h"
 #include "client/msitctl/compare/match_command.h"
 #include "client/msitctl/compare/metric.h"
@@ -37,6 +38,7 @@ namespace {
 constexpr char kComparisonColumns[] =
     "name,verdict=@verdict,state,golden=golden_run,target=target_run,"
     "golden_at?=golden_source,target_at?=target_source,"
+    "judged_from?=judged_comparison,"
     "pass=pass_count,fail=fail_count,unmatched~=unmatched_count,"
     "skipped~=skipped_count,partial?=partial,restored_from?=restored_from,"
     "create_time?=create_time,"
@@ -500,6 +502,7 @@ void AddCompareCommands(CommandLine& line) {
   AddRows(line, noun);
   AddRowStatsVerb(line, noun);
   AddReport(line, noun);
+  AddJudgeVerb(line, noun);
   AddMetric(line, noun);
   AddNamedVerb(line, noun,
                {.name = "cancel",

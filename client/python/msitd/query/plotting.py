@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from msitd.query.comparison_types import Comparison, ComparisonRow, RowGroup
+from msitd.query.comparison_types import Comparison, ComparisonRow
 from msitd.query.headline import headline
+from msitd.query.row_groups import RowGroup
 
 _NONE = (
     "plot needs matplotlib (pip install matplotlib). Without it, "
