@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,13 +18,14 @@
 #include "daemon/compare/judge/required_tolerances.h"
 #include "daemon/compare/judge/stored_row_judge.h"
 #include "daemon/compare/origin/findings.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
 namespace {
 
-// Number of rows that are in memory at a time.
-constexpr int64_t kRowsAtATime = 1024;
+// Number of rows that are judged at a time. As many are read ahead.
+constexpr int64_t kRowsAtATime = 4096;
 
 absl::Status SourceDeleted(const v1::Comparison& source) {
   return WithReason(
@@ -63,8 +65,19 @@ class StoredRows {
   // Returns the rows in the header that need the runs to be found again.
   static std::vector<const v1::ComparisonRow*> RowsInHeader(
       const v1::Comparison& header);
-  absl::Status JudgeRow(int64_t number, std::string bytes);
-  void AddBounds(const StoredRowJudge::Outcome& outcome, int64_t number);
+  // Consecutive rows. The messages are reused, so that their memory is.
+  struct Batch {
+    absl::Status status;
+    std::vector<std::string> bytes;
+    std::vector<v1::ComparisonRow> rows;
+  };
+  // Reads and parses at most kRowsAtATime rows. Runs on another thread while
+  // the previous rows are judged, because it takes about half of the time.
+  void Read(int64_t first, Batch& out) const;
+  absl::Status JudgeBatch(Batch& batch);
+  absl::Status JudgeRow(v1::ComparisonRow& row, std::string bytes);
+  void AddBounds(const StoredRowJudge::Outcome& outcome,
+                 const v1::ComparisonRow& row);
   void Finish();
   // Copies what the source has found, if the same row fails first.
   void TakeDivergence();
@@ -79,7 +92,6 @@ class StoredRows {
   IdleRules idle_rules_;
   RequiredTolerances required_tolerances_;
   Findings findings_;
-  v1::ComparisonRow row_;
   // The rows of the header of the source, by their numbers, as they are judged
   // now.
   std::map<int64_t, v1::ComparisonRow> shown_;
@@ -100,63 +112,97 @@ std::vector<const v1::ComparisonRow*> StoredRows::RowsInHeader(
   return out;
 }
 
+void StoredRows::Read(int64_t first, Batch& out) const {
+  const int64_t wanted = std::min(kRowsAtATime, RowCount(source_) - first);
+  absl::StatusOr<std::vector<std::string>> bytes =
+      store_.GetComparisonRows(plan_.judged->id, static_cast<uint64_t>(first),
+                               static_cast<size_t>(wanted));
+  out.status = bytes.status();
+  // A deleted comparison loses its rows before its document.
+  if (absl::IsNotFound(out.status) ||
+      (bytes.ok() && static_cast<int64_t>(bytes->size()) != wanted)) {
+    out.status = SourceDeleted(source_);
+  }
+  if (!out.status.ok()) return;
+  out.bytes = *std::move(bytes);
+  if (out.rows.size() < out.bytes.size()) out.rows.resize(out.bytes.size());
+  for (size_t i = 0; i < out.bytes.size(); ++i) {
+    const int64_t number = first + static_cast<int64_t>(i);
+    if (out.rows[i].ParseFromString(out.bytes[i]) &&
+        out.rows[i].row() == number) {
+      continue;
+    }
+    out.status = MakeStatus(absl::StatusCode::kDataLoss,
+                            "comparison {}: row {} cannot be read",
+                            source_.name(), number);
+    return;
+  }
+}
+
 absl::Status StoredRows::Run() {
   const int64_t count = RowCount(source_);
-  for (int64_t first = 0; first < count;) {
-    MSITD_RETURN_IF_ERROR(observer_.Check());
-    const int64_t wanted = std::min(kRowsAtATime, count - first);
-    absl::StatusOr<std::vector<std::string>> rows =
-        store_.GetComparisonRows(plan_.judged->id, static_cast<uint64_t>(first),
-                                 static_cast<size_t>(wanted));
-    if (absl::IsNotFound(rows.status())) return SourceDeleted(source_);
-    MSITD_RETURN_IF_ERROR(rows.status());
-    // A deleted comparison loses its rows before its document.
-    if (static_cast<int64_t>(rows->size()) != wanted) {
-      return SourceDeleted(source_);
+  Batch batches[2];
+  Batch* current = &batches[0];
+  Batch* ahead = &batches[1];
+  if (count > 0) Read(0, *current);
+  for (int64_t next = kRowsAtATime; next < count + kRowsAtATime;
+       next += kRowsAtATime) {
+    std::thread reading;
+    if (next < count) {
+      reading = StartSpareThread("judged rows",
+                                 [this, next, ahead] { Read(next, *ahead); });
     }
-    for (std::string& bytes : *rows) {
-      MSITD_RETURN_IF_ERROR(JudgeRow(first++, std::move(bytes)));
-    }
-    if (required_tolerances_.changed()) {
-      required_tolerances_.Show(observer_.header());
-    }
+    const bool has_thread = reading.joinable();
+    const absl::Status status = JudgeBatch(*current);
+    if (has_thread) reading.join();
+    MSITD_RETURN_IF_ERROR(status);
+    if (!has_thread && next < count) Read(next, *ahead);
+    std::swap(current, ahead);
   }
   Finish();
   return absl::OkStatus();
 }
 
-absl::Status StoredRows::JudgeRow(int64_t number, std::string bytes) {
-  if (!row_.ParseFromString(bytes) || row_.row() != number) {
-    return MakeStatus(absl::StatusCode::kDataLoss,
-                      "comparison {}: row {} cannot be read", source_.name(),
-                      number);
+absl::Status StoredRows::JudgeBatch(Batch& batch) {
+  MSITD_RETURN_IF_ERROR(observer_.Check());
+  MSITD_RETURN_IF_ERROR(batch.status);
+  for (size_t i = 0; i < batch.bytes.size(); ++i) {
+    MSITD_RETURN_IF_ERROR(JudgeRow(batch.rows[i], std::move(batch.bytes[i])));
   }
-  const bool failed = row_.verdict() == v1::FAIL;
-  const StoredRowJudge::Outcome outcome = judge_.Judge(row_);
+  if (required_tolerances_.changed()) {
+    required_tolerances_.Show(observer_.header());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoredRows::JudgeRow(v1::ComparisonRow& row, std::string bytes) {
+  const bool failed = row.verdict() == v1::FAIL;
+  const StoredRowJudge::Outcome outcome = judge_.Judge(row);
   // Watches are conditions of the source.
-  if (!outcome.is_kept || row_.watches_size() > 0) {
-    row_.clear_watches();
-    bytes = row_.SerializeAsString();
+  if (!outcome.is_kept || row.watches_size() > 0) {
+    row.clear_watches();
+    bytes = row.SerializeAsString();
   }
-  if (row_.has_golden()) idle_rules_.Meet(row_.op(), /*is_golden=*/true);
-  if (row_.has_target() && !row_.has_golden()) {
-    idle_rules_.Meet(row_.op(), /*is_golden=*/false);
+  if (row.has_golden()) idle_rules_.Meet(row.op(), /*is_golden=*/true);
+  if (row.has_target() && !row.has_golden()) {
+    idle_rules_.Meet(row.op(), /*is_golden=*/false);
   }
-  AddBounds(outcome, number);
-  if (row_.verdict() == v1::FAIL && !failed) {
-    first_new_failure_ = std::min(first_new_failure_, row_.token());
+  AddBounds(outcome, row);
+  if (row.verdict() == v1::FAIL && !failed) {
+    first_new_failure_ = std::min(first_new_failure_, row.token());
   }
   // The first inequality does not depend on verdicts and is that of the source.
-  findings_.AddRow(row_, bytes, /*has_equal_values=*/true);
-  if (const auto shown = shown_.find(number); shown != shown_.end()) {
-    shown->second = row_;
+  findings_.AddRow(row, bytes, /*has_equal_values=*/true);
+  if (const auto shown = shown_.find(row.row()); shown != shown_.end()) {
+    shown->second = row;
   }
   if (findings_.changed()) findings_.Show(observer_.header());
-  return observer_.OnRow(row_, std::move(bytes));
+  return observer_.OnRow(row, std::move(bytes));
 }
 
 void StoredRows::AddBounds(const StoredRowJudge::Outcome& outcome,
-                           int64_t number) {
+                           const v1::ComparisonRow& row) {
+  const int64_t number = row.row();
   if (outcome.is_stated) return;
   if (outcome.has_bounds) {
     required_tolerances_.Add(outcome.verification, outcome.metrics, number);
@@ -164,7 +210,7 @@ void StoredRows::AddBounds(const StoredRowJudge::Outcome& outcome,
   for (const StatisticsOutcome::JudgedPart& part : outcome.parts) {
     required_tolerances_.AddStatistics(part.verification, part.metrics, number);
   }
-  if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(number);
+  if (row.verdict() == v1::FAIL) required_tolerances_.AddFailure(number);
 }
 
 void StoredRows::Finish() {
