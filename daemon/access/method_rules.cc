@@ -42,6 +42,8 @@ constexpr MethodRule kRules[] = {
      Audit::kChange},
     {"ComparisonService.PlanComparison", Role::kReader, Of::kNobody,
      Audit::kNever},
+    {"ComparisonService.JudgeComparison", Role::kReader, Of::kNobody,
+     Audit::kChange},
     {"ComparisonService.GetComparison", Role::kReader, Of::kNobody,
      Audit::kNever},
     {"ComparisonService.ListComparisons", Role::kReader, Of::kNobody,

@@ -234,6 +234,28 @@ absl::Status CheckRequests(const v1::Comparison& request,
 
 }  // namespace
 
+absl::StatusOr<compare::Policy> ToPolicy(const v1::Policy& request) {
+  MSITD_ASSIGN_OR_RETURN(const compare::PolicySpec spec, ToPolicySpec(request));
+  return compare::Policy::Create(spec);
+}
+
+absl::StatusOr<compare::Policy> ToJudgingPolicy(const v1::Policy& request) {
+  if (request.metric_sets_size() > 0) {
+    return FieldInvalid("policy.metric_sets",
+                        "no metric is computed when stored rows are judged");
+  }
+  if (request.top_k() != 0) {
+    return FieldInvalid("policy.top_k",
+                        "no metric is computed when stored rows are judged");
+  }
+  if (request.allow_unmatched_size() > 0) {
+    return FieldInvalid("policy.allow_unmatched",
+                        "unmatched rows keep their verdicts when stored rows "
+                        "are judged");
+  }
+  return ToPolicy(request);
+}
+
 absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   compare::ComparisonPlan plan;
   plan.golden_run = request.golden_run();
@@ -259,9 +281,7 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   if (plan.selector.kinds.empty()) {
     plan.selector.kinds = {RecordKind::kTensor, RecordKind::kStatistics};
   }
-  MSITD_ASSIGN_OR_RETURN(const compare::PolicySpec spec,
-                         ToPolicySpec(request.policy()));
-  MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(spec));
+  MSITD_ASSIGN_OR_RETURN(plan.policy, ToPolicy(request.policy()));
   MSITD_ASSIGN_OR_RETURN(plan.matching,
                          compare::MatchRules::Create(request.matching()));
   if (plan.matching.is_mapped()) {

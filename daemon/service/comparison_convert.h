@@ -21,4 +21,15 @@ absl::StatusOr<uint64_t> ToComparisonId(std::string_view name);
 // Errors: INVALID_ARGUMENT with FIELD_INVALID or PREDICATE_INVALID.
 absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request);
 
+// Returns the policy of a request.
+//
+// Errors: INVALID_ARGUMENT with FIELD_INVALID or PREDICATE_INVALID.
+absl::StatusOr<compare::Policy> ToPolicy(const v1::Policy& request);
+
+// Returns the policy of a request to judge rows again, which cannot ask for
+// anything that needs tensors.
+//
+// Errors: as ToPolicy.
+absl::StatusOr<compare::Policy> ToJudgingPolicy(const v1::Policy& request);
+
 }  // namespace msitd::service

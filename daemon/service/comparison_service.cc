@@ -179,6 +179,27 @@ absl::Status ComparisonServiceImpl::Plan(
   return absl::OkStatus();
 }
 
+absl::Status ComparisonServiceImpl::Judge(
+    const Call& call, const v1::JudgeComparisonRequest& request,
+    v1::Comparison& response) {
+  compare::ComparisonJobs::JudgeRequest judged;
+  MSITD_ASSIGN_OR_RETURN(judged.source.id,
+                         ToComparisonId(request.comparison()));
+  MSITD_ASSIGN_OR_RETURN(judged.policy, ToJudgingPolicy(request.policy()));
+  judged.request = request.policy();
+  judged.owner = call.caller().name;
+  judged.owner_is_admin = call.caller().role == access::Role::kAdmin;
+  MSITD_ASSIGN_OR_RETURN(compare::ComparisonView view,
+                         jobs_.Get(judged.source.id));
+  judged.source.comparison = std::move(view.comparison);
+  MSITD_ASSIGN_OR_RETURN(judged.source.policy,
+                         ToPolicy(judged.source.comparison.policy()));
+  MSITD_ASSIGN_OR_RETURN(response, jobs_.Judge(std::move(judged), [&call] {
+    return call.Check();
+  }));
+  return absl::OkStatus();
+}
+
 absl::Status ComparisonServiceImpl::List(
     const v1::ListComparisonsRequest& request,
     v1::ListComparisonsResponse& response) {
@@ -299,6 +320,14 @@ grpc::ServerUnaryReactor* ComparisonServiceImpl::PlanComparison(
   return UnaryCall::Start(
       pools_.queries, *context,
       [=, this](const Call& call) { return Plan(call, *request, *response); });
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::JudgeComparison(
+    grpc::CallbackServerContext* context,
+    const v1::JudgeComparisonRequest* request, v1::Comparison* response) {
+  return UnaryCall::Start(
+      pools_.control, *context,
+      [=, this](const Call& call) { return Judge(call, *request, *response); });
 }
 
 grpc::ServerUnaryReactor* ComparisonServiceImpl::GetComparison(

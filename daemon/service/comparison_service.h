@@ -21,6 +21,8 @@ class ComparisonServiceImpl final
           kLargeRequestBytesMax);
     Bound("PlanComparison", &ComparisonServiceImpl::PlanComparison,
           kLargeRequestBytesMax);
+    Bound("JudgeComparison", &ComparisonServiceImpl::JudgeComparison,
+          kLargeRequestBytesMax);
     Bound("GetComparison", &ComparisonServiceImpl::GetComparison);
     Bound("ListComparisons", &ComparisonServiceImpl::ListComparisons);
     Bound("CancelComparison", &ComparisonServiceImpl::CancelComparison);
@@ -41,6 +43,10 @@ class ComparisonServiceImpl final
       grpc::CallbackServerContext* context,
       const v1::PlanComparisonRequest* request,
       v1::PlanComparisonResponse* response) override;
+  grpc::ServerUnaryReactor* JudgeComparison(
+      grpc::CallbackServerContext* context,
+      const v1::JudgeComparisonRequest* request,
+      v1::Comparison* response) override;
   grpc::ServerUnaryReactor* GetComparison(
       grpc::CallbackServerContext* context,
       const v1::GetComparisonRequest* request,
@@ -79,6 +85,9 @@ class ComparisonServiceImpl final
                       v1::Comparison& response);
   absl::Status Plan(const Call& call, const v1::PlanComparisonRequest& request,
                     v1::PlanComparisonResponse& response);
+  absl::Status Judge(const Call& call,
+                     const v1::JudgeComparisonRequest& request,
+                     v1::Comparison& response);
   absl::Status List(const v1::ListComparisonsRequest& request,
                     v1::ListComparisonsResponse& response);
   absl::Status ListRows(const Call& call,

@@ -10,6 +10,7 @@
 #include "client/ask/text/ranges.h"
 #include "client/msitctl/command_line.h"
 #include "client/msitctl/compare/comparison_printer.h"
+#include "client/msitctl/compare/judge_command.h"
 #include "client/msitctl/compare/layout_hints.h"
 #include "client/msitctl/compare/match_command.h"
 #include "client/msitctl/compare/metric.h"
@@ -37,6 +38,7 @@ namespace {
 constexpr char kComparisonColumns[] =
     "name,verdict=@verdict,state,golden=golden_run,target=target_run,"
     "golden_at?=golden_source,target_at?=target_source,"
+    "judged_from?=judged_comparison,"
     "pass=pass_count,fail=fail_count,unmatched~=unmatched_count,"
     "skipped~=skipped_count,partial?=partial,restored_from?=restored_from,"
     "create_time?=create_time,"
@@ -376,6 +378,20 @@ void AddRows(CommandLine& line, CLI::App& noun) {
   AddListFlags(verb, flags->list, RowColumnWords());
 }
 
+void AddFormat(CLI::App& verb, ReportFlags& flags) {
+  verb.add_option(
+          "--format", flags.format,
+          "csv, jsonl, xlsx, html, junit, markdown, model-explorer (a graph of "
+          "all ops), model-explorer-data (verdicts for its nodes), msit (its "
+          "24 columns), msprobe, advice; default by the end of --out, else "
+          "csv. msit and msprobe are workbooks if --out ends with .xlsx, JSON "
+          "lines if with .jsonl, a page if with .html")
+      ->check(OneOf({"csv", "jsonl", "xlsx", "html", "junit", "markdown",
+                     "model-explorer", "model-explorer-data", "msit", "msprobe",
+                     "advice"}))
+      ->type_name("FORMAT");
+}
+
 void AddReport(CommandLine& line, CLI::App& noun) {
   auto flags = std::make_shared<ReportFlags>();
   auto node = std::make_shared<std::string>();
@@ -413,16 +429,7 @@ void AddReport(CommandLine& line, CLI::App& noun) {
                   "With --endpoints: the node that has the comparison, if "
                   "several have one of that name")
       ->type_name("NODE");
-  verb.add_option(
-          "--format", flags->format,
-          "csv, jsonl, xlsx, html, junit, markdown, msit (its 24 columns), "
-          "msprobe, advice; default by the end of --out, else csv. msit and "
-          "msprobe "
-          "are workbooks if --out ends with .xlsx, JSON lines if with "
-          ".jsonl, a page if with .html")
-      ->check(OneOf({"csv", "jsonl", "xlsx", "html", "junit", "markdown",
-                     "msit", "msprobe", "advice"}))
-      ->type_name("FORMAT");
+  AddFormat(verb, *flags);
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->type_name("FILE");
   verb.add_option("--mode", flags->mode,
@@ -500,6 +507,7 @@ void AddCompareCommands(CommandLine& line) {
   AddRows(line, noun);
   AddRowStatsVerb(line, noun);
   AddReport(line, noun);
+  AddJudgeVerb(line, noun);
   AddMetric(line, noun);
   AddNamedVerb(line, noun,
                {.name = "cancel",

@@ -16,6 +16,9 @@
 
 namespace msitd::msitctl {
 
+// The default number of rows below the header of a table.
+inline constexpr int64_t kTableRows = 20;
+
 // Returns the deficiencies that the flags of a command allow.
 inline ask::Allowed AllowedBy(const ListFlags& flags) {
   return {flags.allow_partial, flags.allow_undecided};

@@ -21,9 +21,6 @@
 namespace msitd::msitctl {
 namespace {
 
-// The default number of rows below the header of a table.
-constexpr int64_t kTableRows = 20;
-
 ask::Outcome MakeRequest(const CompareFlags& flags,
                          v1::CreateComparisonRequest& request,
                          std::vector<std::string>& rule_sources) {

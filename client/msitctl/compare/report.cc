@@ -14,6 +14,7 @@
 #include "client/ask/query/daemon_metrics.h"
 #include "client/ask/report/ci/junit_report.h"
 #include "client/ask/report/ci/markdown_report.h"
+#include "client/ask/report/graph/model_explorer_report.h"
 #include "client/ask/report/page/html_report.h"
 #include "client/ask/report/page/row_histograms.h"
 #include "client/ask/report/report_writer.h"
@@ -151,10 +152,12 @@ absl::StatusOr<std::unique_ptr<ask::TableSchema>> MakeSchema(
                            ToMsprobeReport(flags, material));
     return report::MakeMsprobeSchema(std::move(report));
   }
-  return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "--format: \"{}\" is not csv, jsonl, xlsx, html, junit, "
-                    "markdown, msit, msprobe or advice",
-                    format);
+  return MakeStatus(
+      absl::StatusCode::kInvalidArgument,
+      "--format: \"{}\" is not csv, jsonl, xlsx, html, junit, "
+      "markdown, model-explorer, model-explorer-data, msit, msprobe "
+      "or advice",
+      format);
 }
 
 absl::StatusOr<std::unique_ptr<ask::ReportWriter>> MakeWriter(
@@ -167,6 +170,12 @@ absl::StatusOr<std::unique_ptr<ask::ReportWriter>> MakeWriter(
   if (format == "junit") return ask::MakeJunitReport(allowed, std::move(sink));
   if (format == "markdown") {
     return ask::MakeMarkdownReport(allowed, std::move(sink));
+  }
+  if (format == "model-explorer" || format == "model-explorer-data") {
+    return ask::MakeModelExplorerReport(
+        format == "model-explorer" ? ask::ModelExplorerFile::kGraph
+                                   : ask::ModelExplorerFile::kNodeData,
+        allowed, material.facts.metrics, std::move(sink));
   }
   if (format == "advice") {
     MSITD_ASSIGN_OR_RETURN(report::MsprobeReport report,

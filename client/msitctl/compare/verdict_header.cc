@@ -158,6 +158,7 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                                     comparison.golden_source()),
                   ask::RunPlaceText(comparison.target_run(),
                                     comparison.target_source())));
+  out.AddIfAny("judged from", ask::Printable(comparison.judged_comparison()));
   out.AddIfAny("restored from", ask::Printable(comparison.restored_from()));
   out.Add("verdict", Colored(ask::VerdictWord(comparison, allowed),
                              ColorOf(conclusion), style.color) +

@@ -107,7 +107,7 @@ ask::Outcome AddRules(const PolicyFlags& flags, v1::Policy& policy,
 
 }  // namespace
 
-void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags) {
+void AddToleranceFlags(CLI::App& verb, PolicyFlags& flags) {
   AddTexts(
       verb, "--rule", flags.rules,
       "Tolerance for some ops. Repeatable; the first one that matches applies")
@@ -127,18 +127,22 @@ void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags) {
                   "sglang, msit, msprobe, bitwise, fp8")
       ->check(OneOf(PresetWords()))
       ->type_name("NAME");
-  AddTexts(verb, "--metrics", flags.metrics,
-           "Additional sets of metrics to measure: ulp, shares, percentiles, "
-           "pearson, bits, top-k, msit, msprobe")
-      ->check(ListOf({"ulp", "shares", "percentiles", "pearson", "bits",
-                      "top-k", "msit", "msprobe"}))
-      ->type_name("LIST");
   verb.add_option(
           "--shapes", flags.shapes,
           "Which shapes to compare: exact (equal shapes), squeeze (equal "
           "without dimensions of 1), count (equal numbers of elements)")
       ->check(OneOf({"exact", "squeeze", "count"}))
       ->type_name("RULE");
+}
+
+void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags) {
+  AddToleranceFlags(verb, flags);
+  AddTexts(verb, "--metrics", flags.metrics,
+           "Additional sets of metrics to measure: ulp, shares, percentiles, "
+           "pearson, bits, top-k, msit, msprobe")
+      ->check(ListOf({"ulp", "shares", "percentiles", "pearson", "bits",
+                      "top-k", "msit", "msprobe"}))
+      ->type_name("LIST");
   AddTexts(verb, "--allow-unmatched", flags.allow_unmatched,
            "Tensors that may exist in only one run: OPS selects all tensors of "
            "these ops, OPS@IO or OPS@IO/INDEX only some, @sdpa-eager those "

@@ -23,6 +23,11 @@ struct PolicyFlags {
   std::vector<std::string> allow_unmatched;
 };
 
+// Adds the flags whose effect on a row depends only on its metrics and shapes.
+void AddToleranceFlags(CLI::App& verb, PolicyFlags& flags);
+
+// Adds these flags, and those that select additional metrics and allow
+// unmatched tensors.
 void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags);
 
 // Fills in `policy`, which the daemon still has to validate, and the origin of

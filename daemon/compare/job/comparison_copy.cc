@@ -132,6 +132,8 @@ absl::StatusOr<std::string> MoveComparison(std::string_view document,
   comparison.set_target_run(move.target_run);
   comparison.set_owner(move.owner);
   comparison.set_restored_from(move.restored_from);
+  // Another comparison may have this name here.
+  comparison.clear_judged_comparison();
   return comparison.SerializeAsString();
 }
 

@@ -82,7 +82,10 @@ absl::Status ComparisonEngine::OpenRuns() {
 absl::Status ComparisonEngine::FindOrder() {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, golden_->GetInfo());
   states_tolerances_ = StatesTolerances(run.spec.labels);
+  v1::JudgeContext& context = *observer_.header().mutable_judge_context();
+  context.set_has_stated_tolerances(states_tolerances_);
   if (HasKnownOrder(run.spec.labels)) return absl::OkStatus();
+  context.set_has_unknown_order(true);
   has_order_ = false;
   origins_.SetOrderUnknown();
   findings_.SetOrderUnknown(plan_.golden_run);
@@ -479,7 +482,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     const bool has_equal_values = HasEqualValues(row_, judgment.metrics);
     JudgeModelInput(group, i, plan.verification, judgment.difference,
                     has_equal_values, row_);
-    if (judgment.is_by_basis) AddBasis(group, plan.basis, row_);
+    DescribeBasis(group, i, plan, judgment, has_equal_values);
     AddRemarks(pair, row_);
     AddViews(pair, row_);
     AddTargetCall(pair, row_);

@@ -53,6 +53,13 @@ namespace msitd::compare {
 // Returns true if the selector selects any kind of value.
 bool TakesValues(const Selector& selector);
 
+// A comparison whose stored rows are judged again.
+struct JudgedSource {
+  uint64_t id = 0;
+  v1::Comparison comparison;
+  Policy policy;  // That of `comparison`.
+};
+
 // The validated request for one comparison: which tensors of which runs to
 // compare, how to pair them, and what passes.
 struct ComparisonPlan {
@@ -86,6 +93,9 @@ struct ComparisonPlan {
   // v1.Comparison.golden_required_ranks.
   RankSet golden_required = {};
   RankSet target_required = {};
+  // Set if the rows are those of another comparison, judged by `policy`. No run
+  // is then read.
+  std::shared_ptr<const JudgedSource> judged = {};
 
   storage::RunAddress golden() const { return {golden_source, golden_run}; }
   storage::RunAddress target() const { return {target_source, target_run}; }
@@ -265,6 +275,11 @@ class ComparisonEngine {
   absl::StatusOr<std::optional<std::string>> Excuse(const TensorGroup& group,
                                                     const PairPlan& plan,
                                                     const RowMetrics& metrics);
+  // Stores in `row_` how its pair was computed, as far as a verdict depends on
+  // it.
+  void DescribeBasis(const TensorGroup& group, size_t pair,
+                     const PairPlan& plan, const Judgment& judgment,
+                     bool has_equal_values);
   // Adds the type by which a pair was judged to the reason, if it is not the
   // type of the pair itself.
   static void AddBasis(const TensorGroup& group, const PairBasis& basis,
@@ -315,6 +330,10 @@ class ComparisonEngine {
                         const Verification& verification,
                         const std::string& difference,
                         const v1::ComparisonRow& row, bool has_equal_values);
+  // As HasOtherIntegers, without regard to the rules of the policy.
+  bool IsOtherModelInput(const TensorGroup& group, size_t pair,
+                         const std::string& difference,
+                         const v1::ComparisonRow& row, bool has_equal_values);
   // Fails a row for which HasOtherIntegers is true, even if it is within its
   // tolerance.
   void JudgeModelInput(const TensorGroup& group, size_t pair,

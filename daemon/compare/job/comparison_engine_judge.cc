@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/compare/job/comparison_engine.h"
+#include "daemon/compare/judge/judge_basis.h"
 #include "daemon/compare/judge/pair_judge.h"
 #include "daemon/compare/origin/bases.h"
 #include "daemon/compare/origin/row_error.h"
@@ -98,6 +99,16 @@ void ComparisonEngine::AddToConditioning(const TensorPair& pair,
   }
   conditioning_.Add(error, revealed, row_.verdict() == v1::FAIL,
                     basis.basis.computed_in);
+}
+
+void ComparisonEngine::DescribeBasis(const TensorGroup& group, size_t pair,
+                                     const PairPlan& plan,
+                                     const Judgment& judgment,
+                                     bool has_equal_values) {
+  const bool is_model_input = IsOtherModelInput(
+      group, pair, judgment.difference, row_, has_equal_values);
+  AddJudgeBasis(group.pairs[pair], plan, is_model_input, row_);
+  if (judgment.is_by_basis) AddBasis(group, plan.basis, row_);
 }
 
 void ComparisonEngine::AddBasis(const TensorGroup& group,

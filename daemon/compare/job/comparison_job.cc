@@ -8,6 +8,7 @@
 
 #include "daemon/compare/job/comparison_header.h"
 #include "daemon/compare/job/comparison_name.h"
+#include "daemon/compare/job/judged_rows.h"
 #include "google/protobuf/util/time_util.h"
 #include "protos/base/source_label.h"
 #include "protos/status/status.h"
@@ -47,6 +48,7 @@ ComparisonJob::ComparisonJob(storage::RunReaders& readers,
                              storage::Attachments& attachments, uint64_t id,
                              v1::Comparison comparison, ComparisonPlan plan)
     : readers_(readers),
+      store_(store),
       attachments_(attachments),
       id_(id),
       plan_(std::move(plan)),
@@ -56,6 +58,12 @@ ComparisonJob::ComparisonJob(storage::RunReaders& readers,
 
 bool ComparisonJob::Run() {
   absl::Status status;
+  if (plan_.judged != nullptr) {
+    status = JudgeRows();
+    const absl::Status last = Publish();
+    End(status.ok() ? last : status);
+    return true;
+  }
   if (!engine_.has_value()) {
     working_.set_state(v1::Comparison::RUNNING);
     status = StoreDocument();
@@ -71,6 +79,13 @@ bool ComparisonJob::Run() {
   if (status.ok() && last.ok() && engine_->waits()) return false;
   End(status.ok() ? last : status);
   return true;
+}
+
+absl::Status ComparisonJob::JudgeRows() {
+  working_.set_state(v1::Comparison::RUNNING);
+  MSITD_RETURN_IF_ERROR(StoreDocument());
+  published_.Show(working_, /*ended=*/false);
+  return JudgeStoredRows(store_, plan_, *this);
 }
 
 absl::Status ComparisonJob::TakeMapping() {

@@ -125,6 +125,8 @@ class ComparisonJob final : private ComparisonObserver {
   absl::Status PublishIfDue();
   absl::Status StoreRows();
   absl::Status StoreDocument();
+  // Run for a comparison that judges the rows of another one.
+  absl::Status JudgeRows();
   // Loads the mapping of the plan, if it has one.
   absl::Status TakeMapping();
   // Pairs gradients by order if msprobe recorded both runs.
@@ -132,6 +134,7 @@ class ComparisonJob final : private ComparisonObserver {
   void End(const absl::Status& status);
 
   storage::RunReaders& readers_;
+  storage::Comparisons& store_;
   storage::Attachments& attachments_;
   const uint64_t id_;
   // Constant, except for its matching: the first Run sets its mapping, which no

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compare/job/comparison_jobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "daemon/compare/job/comparison_name.h"
+#include "daemon/compare/job/judged_rows.h"
 #include "daemon/compare/job/run_identity.h"
 #include "protos/base/check.h"
 #include "protos/os/thread.h"
@@ -42,6 +47,36 @@ absl::Status NotEnded(uint64_t id) {
                                "stored",
                                FormatComparisonName(id)),
                     ErrorReason::kFieldInvalid);
+}
+
+absl::Status NotJudgeable(const v1::Comparison& comparison,
+                          std::string_view why) {
+  return WithReason(MakeStatus(absl::StatusCode::kFailedPrecondition,
+                               "comparison {} {}", comparison.name(), why),
+                    ErrorReason::kFieldInvalid);
+}
+
+// Returns an error unless all rows of the comparison can be judged again.
+absl::Status CheckJudgeable(const v1::Comparison& comparison) {
+  if (!HasEnded(comparison)) {
+    return NotJudgeable(comparison,
+                        "has not ended: its rows can be judged by another "
+                        "policy once all of them exist");
+  }
+  if (comparison.state() != v1::Comparison::DONE) {
+    return NotJudgeable(
+        comparison,
+        fmt::format("was {}, so it does not have all rows: run it again",
+                    comparison.state() == v1::Comparison::CANCELLED
+                        ? "cancelled"
+                        : "stopped by an error"));
+  }
+  if (!comparison.has_judge_context()) {
+    return NotJudgeable(comparison,
+                        "was made by an earlier version, whose rows lack what "
+                        "another policy needs: run it again");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -162,6 +197,12 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   if (plan.mapping.has_value()) {
     MSITD_RETURN_IF_ERROR(CheckMapping(*plan.mapping, comparison));
   }
+  return Queue(std::move(comparison), std::move(plan), runs, std::move(share));
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::Queue(
+    v1::Comparison comparison, ComparisonPlan plan,
+    const std::vector<std::string>& runs, access::FairShares::Grant share) {
   MSITD_ASSIGN_OR_RETURN(
       const uint64_t id,
       store_.CreateComparison(comparison.SerializeAsString(), runs));
@@ -172,6 +213,51 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   job->EndUnrun(ComparisonJob::StopCause::kShutdown);
   schedule_.Retire(job);
   return schedule_.CheckServing();
+}
+
+absl::StatusOr<std::vector<std::string>> ComparisonJobs::LocalRunsOf(
+    const v1::Comparison& comparison, const storage::WaitCheck& wait) {
+  std::vector<std::string> out;
+  absl::Status missing;
+  for (const auto& [source, run, id] :
+       {std::tuple(&comparison.golden_source(), &comparison.golden_run(),
+                   &comparison.golden_run_id()),
+        std::tuple(&comparison.target_source(), &comparison.target_run(),
+                   &comparison.target_run_id())}) {
+    if (!source->empty()) continue;
+    const absl::Status status = CheckRun({"", *run}, *id, wait).status();
+    if (status.ok()) {
+      out.push_back(*run);
+    } else if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) {
+      missing = status;
+    } else {
+      return status;
+    }
+  }
+  // The comparison is about to be removed with its runs.
+  if (out.empty() && !missing.ok()) return missing;
+  return out;
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::Judge(
+    JudgeRequest request, const storage::WaitCheck& wait) {
+  const v1::Comparison& source = request.source.comparison;
+  MSITD_RETURN_IF_ERROR(CheckJudgeable(source));
+  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> runs,
+                         LocalRunsOf(source, wait));
+  v1::Comparison comparison = JudgedHeader(source, request.request);
+  comparison.set_owner(request.owner);
+  *comparison.mutable_create_time() = Now();
+  ComparisonPlan plan;
+  plan.golden_run = source.golden_run();
+  plan.target_run = source.target_run();
+  plan.policy = std::move(request.policy);
+  plan.owner = std::move(request.owner);
+  plan.owner_is_admin = request.owner_is_admin;
+  plan.judged = std::make_shared<const JudgedSource>(std::move(request.source));
+  MSITD_ASSIGN_OR_RETURN(access::FairShares::Grant share,
+                         schedule_.Reserve(plan));
+  return Queue(std::move(comparison), std::move(plan), runs, std::move(share));
 }
 
 absl::Status ComparisonJobs::CheckMapping(MappingSource& source,

@@ -104,6 +104,24 @@ class ComparisonJobs {
                                        ComparisonPlan plan,
                                        const storage::WaitCheck& wait = {});
 
+  // Stores a new comparison that judges the rows of `source` by `policy`, and
+  // queues it. `source` is the state of the comparison that Get returned.
+  // `request` is the policy in the form of a request.
+  //
+  // Errors: FAILED_PRECONDITION with FIELD_INVALID if the source is not DONE or
+  // has no judge_context; NOT_FOUND with RUN_NOT_FOUND if its local runs were
+  // deleted; RESOURCE_EXHAUSTED with COMPARISONS_EXHAUSTED; UNAVAILABLE with
+  // NOT_SERVING after Stop.
+  struct JudgeRequest {
+    JudgedSource source;
+    Policy policy;
+    v1::Policy request;
+    std::string owner;
+    bool owner_is_admin = false;
+  };
+  absl::StatusOr<v1::Comparison> Judge(JudgeRequest request,
+                                       const storage::WaitCheck& wait = {});
+
   // Returns FindOutline for `plan`. Does not create a comparison.
   absl::StatusOr<ComparisonOutline> Outline(const ComparisonPlan& plan,
                                             storage::StopCheck stop) {
@@ -175,7 +193,15 @@ class ComparisonJobs {
   absl::StatusOr<std::string> CheckRun(const storage::RunAddress& run,
                                        const std::string& id,
                                        const storage::WaitCheck& wait);
+  // Returns the local runs of a comparison that still exist.
+  absl::StatusOr<std::vector<std::string>> LocalRunsOf(
+      const v1::Comparison& comparison, const storage::WaitCheck& wait);
   using Job = JobSchedule::Job;
+  // Stores and queues a comparison for which `share` is reserved.
+  absl::StatusOr<v1::Comparison> Queue(v1::Comparison comparison,
+                                       ComparisonPlan plan,
+                                       const std::vector<std::string>& runs,
+                                       access::FairShares::Grant share);
 
   ComparisonJobs(storage::RunReaders& readers, storage::Comparisons& store,
                  storage::Attachments& attachments, const Options& options);

@@ -156,6 +156,13 @@ bool ComparisonEngine::HasOtherIntegers(const TensorGroup& group, size_t pair,
       !plan_.policy.RuleText(static_cast<size_t>(verification.rule))
            .starts_with("*: ");
   if (is_by_name && row.verdict() == v1::PASS) return false;
+  return IsOtherModelInput(group, pair, difference, row, has_equal_values);
+}
+
+bool ComparisonEngine::IsOtherModelInput(const TensorGroup& group, size_t pair,
+                                         const std::string& difference,
+                                         const v1::ComparisonRow& row,
+                                         bool has_equal_values) {
   return group.window == 0 && row.has_golden() && row.has_target() &&
          !has_equal_values && IsInteger(row) && origins_.IsModelInput(pair) &&
          (row.verdict() == v1::FAIL || !difference.empty() ||

@@ -132,8 +132,6 @@ std::string ClosedText(const TensorPair& pair, uint64_t closed_count) {
       pair.golden->summary.min);
 }
 
-constexpr char kBySummaries[] = "; so the summaries of the whole tensors say";
-
 bool HasTolerance(const Verification& verification) {
   return (verification.request.sets & compute::kToleranceSet) != 0;
 }
@@ -350,6 +348,7 @@ bool TakeMeasurement(const TensorPair& pair, const PairPlan& plan,
         ToRowMetrics(measurement.open->metrics, measurement.open->golden);
     AddElementMetrics(measurement.open->elements, out.metrics);
     remark = ClosedText(pair, measurement.open->closed_count);
+    row.mutable_judge_basis()->set_leaves_out_closed(true);
   }
   return false;
 }

@@ -35,13 +35,6 @@ std::vector<int64_t> Squeezed(std::vector<int64_t> shape) {
   return shape;
 }
 
-bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
-                 ShapeRule rule) {
-  if (a == b) return true;
-  if (rule == ShapeRule::kCount) return ElementCount(a) == ElementCount(b);
-  return rule == ShapeRule::kSqueeze && Squeezed(a) == Squeezed(b);
-}
-
 // True if bytes or a sample are stored for the tensor, or for each of its
 // shards.
 bool HasBytesOrSamples(const LogicalTensor& tensor) {
@@ -193,6 +186,13 @@ double RowToleranceOf(const TensorPair& pair, const Verification& verification,
 }
 
 }  // namespace
+
+bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
+                 ShapeRule rule) {
+  if (a == b) return true;
+  if (rule == ShapeRule::kCount) return ElementCount(a) == ElementCount(b);
+  return rule == ShapeRule::kSqueeze && Squeezed(a) == Squeezed(b);
+}
 
 PairPlan PairPlanner::Plan(const TensorPair& pair, const PairBasis& basis) {
   PairPlan out;

@@ -88,6 +88,11 @@ class PairPlanner {
   int proven_count_ = 0;  // Pairs so far that count for kProvenReadMax.
 };
 
+// Returns whether a rule allows to compare tensors of these shapes. `rule` must
+// not be kOfPreset.
+bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
+                 ShapeRule rule);
+
 // Returns the bound of nl2 in the default policy; 0 for types that do not
 // round.
 double DefaultNl2Bound(const TensorPair& pair, const Basis& basis);

@@ -11,6 +11,10 @@
 
 namespace msitd::compare {
 
+// The end of the reason of a row that fails by such bounds.
+inline constexpr char kBySummaries[] =
+    "; so the summaries of the whole tensors say";
+
 // Returns lower bounds of the metrics of a pair that hold for all bytes with
 // these summaries. Both must be summaries of whole tensors. Metrics without a
 // known bound are absent. If the numbers of elements differ, all metrics are

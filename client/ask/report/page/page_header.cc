@@ -93,6 +93,9 @@ std::string TimeText(google::protobuf::Timestamp time) {
 
 std::vector<PageFact> FindingFacts(const v1::Comparison& comparison) {
   std::vector<PageFact> facts;
+  if (!comparison.judged_comparison().empty()) {
+    facts.push_back({"judged from", Printable(comparison.judged_comparison())});
+  }
   if (comparison.partial()) {
     facts.push_back({"partial", PartialLines(comparison)});
   }

@@ -159,15 +159,15 @@ class _Fields:
 
     def __init__(self) -> None:
         row = message_class("msitd.v1.ComparisonRow").DESCRIPTOR
-        side = row.fields_by_name["golden"].message_type
-        # Fields of the row and remaining columns of its sides, in order.
+        # Fields of the row and remaining columns of its parts, in order.
         self._parts: list[tuple[str, list[_Field]]] = []
         for column in columns_of(ComparisonRow, {}):
             first, dot, second = column.name.partition(".")
             if first in ("row", "metrics", "custom_metrics"):
                 continue
             part = first if dot else ""
-            fields = side.fields_by_name if dot else row.fields_by_name
+            of_row = row.fields_by_name
+            fields = of_row[first].message_type.fields_by_name if dot else of_row
             if not self._parts or self._parts[-1][0] != part:
                 self._parts.append((part, []))
             field = fields[second if dot else first]

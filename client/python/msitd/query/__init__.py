@@ -42,7 +42,6 @@ from msitd.query.comparison_types import (
     Reading,
     RequiredTolerance,
     Rewrite,
-    RowGroup,
     RowGroupBy,
     Rule,
     SilentRank,
@@ -64,6 +63,7 @@ from msitd.query.fleet import (
     FleetTensors,
     Nodes,
 )
+from msitd.query.judge_types import JudgeBasis, JudgeContext
 from msitd.query.listing import Listing
 from msitd.query.messages import mirrored
 from msitd.query.node import Node
@@ -84,6 +84,7 @@ from msitd.query.origin_types import (
     ReachedRank,
     RunOrigin,
 )
+from msitd.query.row_groups import RowGroup
 from msitd.query.runs import Runs
 from msitd.query.showing import add_short_texts
 from msitd.query.tensors import TensorListing, Tensors
@@ -146,6 +147,8 @@ __all__ = [
     "IgnoredTensors",
     "InputDifference",
     "Io",
+    "JudgeBasis",
+    "JudgeContext",
     "Layout",
     "Listing",
     "Maker",

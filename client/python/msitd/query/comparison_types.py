@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from msitd.query.judge_types import JudgeBasis, JudgeContext
 from msitd.query.messages import mirrors
 from msitd.query.types import Io, RankRange, RunRanks, TensorFilter
 
@@ -190,27 +191,6 @@ class Matching:
     """Pairs backward calls of msprobe only by number, never by their order."""
 
 
-@mirrors("SummarizeComparisonRowsResponse.Group")
-@dataclass(frozen=True)
-class RowGroup:
-    """Rows of a comparison that have the same op, rank or token."""
-
-    op: str
-    """Empty if rows are not grouped by op; rank and token are then 0."""
-    rank: int
-    token: int
-    pass_count: int
-    fail_count: int
-    unmatched_count: int
-    skipped_count: int
-    worst: float | None
-    """The worst value of the rows; None if no row has the value."""
-    worst_row: int
-    """Number of the row with the worst value, of those that fail if any does."""
-    non_finite_count: int
-    """Rows whose target tensor has NaN or infinities."""
-
-
 @mirrors("RequiredTolerance")
 @dataclass(frozen=True)
 class RequiredTolerance:
@@ -341,6 +321,10 @@ class ComparisonRow:
     """
     request: str = ""
     """If rows are compared by request, the id of the request in the golden run."""
+    judge_basis: JudgeBasis | None = None
+    """Further properties of the pair, for `Comparisons.judge`."""
+    lacks_metrics: bool = False
+    """True if the stored metrics do not suffice for the policy of `judge`."""
 
 
 @mirrors("InputDifference")
@@ -571,6 +555,10 @@ class Comparison:
     renamed_request_count: int = 0
     """Requests with different ids that were paired by their order."""
     target_only_position_count: int = 0
+    judged_comparison: str = ""
+    """The comparison whose rows `Comparisons.judge` judged; empty for any other."""
+    judge_context: JudgeContext | None = None
+    """None for comparisons of earlier versions, which cannot be judged again."""
 
     @property
     def is_over(self) -> bool:

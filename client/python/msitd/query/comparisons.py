@@ -18,7 +18,6 @@ from msitd.query.comparison_types import (
     Matching,
     Policy,
     Reading,
-    RowGroup,
     RowGroupBy,
     Verdict,
 )
@@ -27,9 +26,9 @@ from msitd.query.errors import QueryError, code_name
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new, to_message
 from msitd.query.node import Node
-from msitd.query.plotting import plot_rows
+from msitd.query.plotting import plot_rows, plot_shares
 from msitd.query.reporting import write_report
-from msitd.query.row_groups import merged_groups
+from msitd.query.row_groups import RowGroup, merged_groups
 from msitd.query.types import TensorFilter, checked_filter
 
 # Polling starts fast, for short comparisons, and slows to twice a second.
@@ -191,6 +190,41 @@ class Comparisons:
         return self._call(
             "CreateComparison", new("CreateComparisonRequest", comparison=comparison)
         )
+
+    def judge(
+        self,
+        comparison: Comparison | str | int,
+        policy: Policy | None = None,
+        *,
+        timeout: float | timedelta | None = None,
+    ) -> Comparison:
+        """Judges the stored rows of a comparison by another policy.
+
+        Reads no tensor. Rows that lack a metric of the policy are skipped, with
+        `lacks_metrics`; the result is then `partial` at best. The comparison
+        itself is unchanged.
+
+        Args:
+            comparison: A comparison that is done, or its name as in `get`.
+            policy: Which pairs pass; None: the defaults. Only rules, preset and
+                shape rule may be set.
+            timeout: Time limit of the wait, in seconds; None: that of the
+                connection, or 24 hours.
+
+        Returns:
+            A new comparison with the same rows, which is done.
+
+        Raises:
+            TypeError: `policy` has the wrong type.
+            QueryError: `FAILED_PRECONDITION` if the comparison is not done.
+                `DEADLINE_EXCEEDED` if the time limit was exceeded.
+        """
+        request = new(
+            "JudgeComparisonRequest",
+            comparison=self._name_of(comparison),
+            policy=arguments.instance("policy", policy, Policy),
+        )
+        return self.wait(self._call("JudgeComparison", request), timeout=timeout)
 
     def wait(
         self,
@@ -501,12 +535,15 @@ class Comparisons:
     ) -> Any:
         """Draws a metric of all rows against the depth of their ops.
 
-        Rows that fail are red. Bounds of the policy are dashed lines, and NaN and
-        infinities are at the top.
+        Rows that fail are red. Bounds of the policy are dashed lines, NaN and
+        infinities are at the top, and a dotted line is at the op of the first
+        divergence.
 
         Args:
             comparison: The comparison, or its name as in `get`.
-            metric: The metric to draw.
+            metric: The metric to draw. `share` draws a point for each op instead:
+                its largest error as a share of the bound, which the daemon
+                reduces as for `groups`.
             axes: Axes of matplotlib to draw on; None: new ones.
 
         Returns:
@@ -514,9 +551,11 @@ class Comparisons:
 
         Raises:
             ImportError: matplotlib is not installed.
-            ValueError: No row has the metric.
+            ValueError: No row has the metric, or a share.
         """
         latest = self.get(comparison)
+        if metric == "share":
+            return plot_shares(latest, self.groups(latest, "op"), axes)
         return plot_rows(latest, self.rows(latest), metric, axes)
 
     def _name_of(self, comparison: Comparison | str | int) -> str:

@@ -1,12 +1,33 @@
-"""Merges groups of rows that several answers of the daemon cover."""
+"""Groups of rows, and merging those that several answers of the daemon cover."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from msitd.query.comparison_types import RowGroup
+from msitd.query.messages import mirrors
+
+
+@mirrors("SummarizeComparisonRowsResponse.Group")
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows of a comparison that have the same op, rank or token."""
+
+    op: str
+    """Empty if rows are not grouped by op; rank and token are then 0."""
+    rank: int
+    token: int
+    pass_count: int
+    fail_count: int
+    unmatched_count: int
+    skipped_count: int
+    worst: float | None
+    """The worst value of the rows; None if no row has the value."""
+    worst_row: int
+    """Number of the row with the worst value, of those that fail if any does."""
+    non_finite_count: int
+    """Rows whose target tensor has NaN or infinities."""
 
 
 def _is_worse(a: float | None, b: float | None, lowest_is_worst: bool) -> bool:

@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "daemon/compare/job/comparison_jobs.h"
+#include "daemon/compare/judge/row_metrics.h"
 #include "storage/env/env.h"
 #include "storage/store.h"
 #include "tests/unit/daemon/compare/await_comparison.h"
@@ -165,6 +169,82 @@ TEST_F(StoredComparisonTest, CustomMetricsSurviveARestart) {
       EXPECT_EQ(row.custom_metrics(0).value(), row.row());
     }
   }
+}
+
+// Returns a row as a comparison of bfloat16 layers stores it.
+v1::ComparisonRow LayerRow(int64_t number) {
+  v1::ComparisonRow row;
+  row.set_row(number);
+  row.set_token(number / 1000);
+  row.set_sequence(number % 1000);
+  row.set_op("model.layers." + std::to_string(number % 1000) + ".mlp.down");
+  row.set_io(v1::IO_OUTPUT);
+  row.set_index("0");
+  for (v1::ComparedTensor* const side :
+       {row.mutable_golden(), row.mutable_target()}) {
+    side->set_name("runs/g/ranks/0/tokens/1/" + row.op() + "/output/0");
+    side->set_dtype(v1::D_TYPE_BFLOAT16);
+    side->add_shape(512);
+    side->add_shape(4096);
+    side->set_min(-4);
+    side->set_max(4);
+    side->set_mean(1e-3);
+    side->set_l2_norm(1000);
+    side->set_nan_count(0);
+    side->set_infinity_count(0);
+  }
+  row.mutable_golden()->set_hash("00112233445566778899aabbccddeeff");
+  row.mutable_target()->set_hash("00112233445566778899aabbccddeefe");
+  row.set_verdict(v1::PASS);
+  row.set_predicate("nl2 <= 5e-2");
+  for (const std::string_view name : MetricNames().first(20)) {
+    v1::MetricValue& metric = *row.add_metrics();
+    metric.set_metric(std::string(name));
+    metric.set_value(1e-6 * static_cast<double>(number % 1000));
+  }
+  return row;
+}
+
+// The number of rows is that of the environment variable JUDGED_ROWS, to
+// measure the time of large comparisons.
+TEST_F(StoredComparisonTest, ManyStoredRowsAreJudgedWithoutTheirRuns) {
+  const char* const wanted = std::getenv("JUDGED_ROWS");
+  const int64_t count = wanted == nullptr ? 20'000 : std::atoll(wanted);
+  RecordRun("g", true, 1);
+  v1::Comparison document;
+  document.set_golden_run("g");
+  document.set_target_run("g");
+  document.set_state(v1::Comparison::DONE);
+  document.set_pass_count(count);
+  document.mutable_judge_context();
+  storage::Comparisons& stored = store_->comparisons();
+  const auto id =
+      stored.CreateComparison(document.SerializeAsString(), {{"g"}});
+  ASSERT_TRUE(id.ok()) << id.status();
+  for (int64_t first = 0; first < count; first += 1000) {
+    std::vector<std::string> rows;
+    for (int64_t i = first; i < std::min(count, first + 1000); ++i) {
+      rows.push_back(LayerRow(i).SerializeAsString());
+    }
+    ASSERT_TRUE(stored.PutComparisonRows(*id, first, rows).ok());
+  }
+  ComparisonJobs::JudgeRequest request;
+  request.source = {*id, jobs_->Get(*id)->comparison, Policy()};
+  auto policy = Policy::Create(std::vector<PolicyRule>{{"*", "nl2 <= 5e-4"}});
+  ASSERT_TRUE(policy.ok());
+  request.policy = *std::move(policy);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(jobs_->Judge(std::move(request)).ok());
+  const v1::Comparison ended = AwaitEnd(*jobs_, *id + 1);
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(ended.state(), v1::Comparison::DONE) << ended.error();
+  EXPECT_EQ(ended.pass_count(), count / 1000 * 501);
+  EXPECT_EQ(ended.fail_count(), count / 1000 * 499);
+  EXPECT_EQ(ended.first_divergence().row(), 501);
+  RecordProperty(
+      "rows_per_s",
+      static_cast<int>(static_cast<double>(count) /
+                       std::chrono::duration<double>(elapsed).count()));
 }
 
 }  // namespace

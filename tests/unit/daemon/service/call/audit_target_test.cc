@@ -65,6 +65,7 @@ const std::map<std::string, std::string> kTargets = {
     {"CaptureService.GetCaptureCoverage", "run"},
     {"ComparisonService.CreateComparison", "name golden_run target_run"},
     {"ComparisonService.PlanComparison", "name golden_run target_run"},
+    {"ComparisonService.JudgeComparison", "comparison"},
     {"ComparisonService.GetComparison", "comparison"},
     {"ComparisonService.ListComparisons", ""},
     {"ComparisonService.CancelComparison", "comparison"},
