@@ -65,7 +65,24 @@ ADDED_ONE_BY_ONE = frozenset(
         "rms_norm",
     ]
 )
+# Functions whose results have roundings that are much larger with some algorithms.
+_UNSTABLE = {
+    "i0": "the exponential of a large argument overflows on the way",
+    "cdist": "distances of near points depend on the algorithm",
+    "ldexp": "powers of two overflow in the type of the argument",
+}
+# The arguments of norms that have the order, if it is not the second argument.
+_NORMS = {
+    "norm": "p ord",
+    "vector_norm": "ord",
+    "normalize": "p",
+    "dist": "p",
+    "pairwise_distance": "",
+}
+_ORDERS = (0, 1, 2, math.inf, -math.inf)
 SOFTMAX = ("softmax", "_softmax", "log_softmax", "_log_softmax")
+LOG_SOFTMAX = ("log_softmax", "_log_softmax")
+EXPONENTIALS = (*SOFTMAX, "softmin")
 # Functions whose terms may be nearly equal.
 REDUCTIONS = frozenset(
     [
@@ -85,6 +102,10 @@ REDUCTIONS = frozenset(
     ]
 )
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "_convolution")
+# Functions whose results are sums of products.
+PRODUCTS = frozenset(
+    [*_PRODUCTS, *_CONVOLUTIONS, "chain_matmul", "einsum", "multi_dot", "tensordot"]
+)
 
 _DEPTH_MAX = 16
 
@@ -157,6 +178,7 @@ def exact(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Te
     """
     import torch
 
+    _refuse_unstable(spec, given)
     with _default_dtype(torch.float64):
         if spec.kind == Kind.ATTENTION:
             return attention(spec, given)
@@ -165,6 +187,19 @@ def exact(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Te
         if spec.plain in ("grouped_mm", "_grouped_mm"):
             return _grouped_mm(given)
         return _called_in_place_of(spec, given)
+
+
+def _refuse_unstable(spec: Spec, given: Arguments) -> None:
+    """Raises Unchecked for calls whose roundings depend on the algorithm."""
+    if spec.plain in _UNSTABLE:
+        raise Unchecked(_UNSTABLE[spec.plain])
+    name = _NORMS.get(spec.plain)
+    if name is None:
+        return
+    at = given.args[1:2] or [given.kwargs.get(key) for key in name.split()]
+    orders = [each for each in at if type(each) in (int, float)]
+    if any(each not in _ORDERS for each in orders):
+        raise Unchecked("powers of a norm of this order overflow, or are rounded")
 
 
 def _grouped_mm(given: Arguments) -> dict[str, torch.Tensor]:

@@ -24,7 +24,7 @@ from msitd.verify.scores import (
     score_rounded,
     smallest_step,
 )
-from msitd.verify.table import CREATING, Kind, Spec
+from msitd.verify.table import CREATING, STEPWISE, Kind, Spec
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ _LEFT_OVER = 1.0
 # Growth of the error of a sum of nearly equal terms that are added one by one: their
 # roundings have the same direction.
 _EQUAL_TERMS = 2.0
+# Kernels add products of so many partial sums one after the other.
+_PARTIAL_SUMS = 128
+# The absolute error of a polynomial that kernels for narrow types use for erf.
+_FAST_ERF = 2e-7
 # Kernels of attention use fast exponentials.
 _FAST_EXPONENTIALS = 2.0
 _STORED = 0.5
@@ -233,10 +237,12 @@ class _Replay:
             noise = noises[inner][index] + self._own_noise(
                 result, inner, wide_grads if is_backward else None
             )
-            if self._spec.plain in references.SOFTMAX and not is_backward:
-                # Exponentials are stored in the type of the result.
+            noise = noise.maximum(self._equal_signs(result, inner, wide_grads))
+            if self._spec.plain in references.EXPONENTIALS and not is_backward:
+                # Exponentials, or their sum, are stored in the type of the result.
                 stored = roundoff(given.dtype) + _ELEMENTARY * inner
-                noise = noise + result.abs() * _STORED * stored
+                is_log = self._spec.plain in references.LOG_SOFTMAX
+                noise = noise + (1 if is_log else result.abs()) * _STORED * stored
             if inner == roundoff(given.dtype):
                 # Small terms are rounded to multiples of the smallest number.
                 terms = self._length(result, wide_grads)
@@ -260,6 +266,7 @@ class _Replay:
         roundoffs = [roundoff(each.dtype) for each in given if is_real(each)]
         is_cast = any(each < own for each in roundoffs)
         has_steps = self._spec.kind in (Kind.COMPOSITE, Kind.ATTENTION)
+        has_steps = has_steps or self._spec.plain in STEPWISE
         if is_cast or has_steps or is_backward:
             return own
         return min(own, _FLOAT32_ROUNDOFF)
@@ -276,19 +283,23 @@ class _Replay:
         """
         import torch
 
-        size, kind = result.abs(), self._spec.kind
+        size, kind, name = result.abs(), self._spec.kind, self._spec.plain
         if grads is not None:
             rows = max(each.numel() for each in grads.values()) // max(1, size.numel())
-            if rows > 1 and self._spec.plain in references.ADDED_ONE_BY_ONE:
+            if rows > 1 and name in references.ADDED_ONE_BY_ONE:
                 return size * inner * _EQUAL_TERMS * math.sqrt(rows)
             return torch.zeros_like(size)
-        if kind == Kind.COMPOSITE or self._spec.plain in references.REDUCTIONS:
+        if kind == Kind.COMPOSITE or name in references.REDUCTIONS:
             return size * inner * _STEP_ROUNDINGS
         if kind == Kind.ROUNDED:
-            is_plain = self._spec.plain in references.ARITHMETIC
-            return size * inner * (0.0 if is_plain else _ELEMENTARY)
+            is_plain = name in references.ARITHMETIC
+            noise = size * inner * (0.0 if is_plain else _ELEMENTARY)
+            is_narrow = name == "erf" and self._is_narrow()
+            return noise + _FAST_ERF if is_narrow else noise
         if kind != Kind.ACTIVATION:
             return torch.zeros_like(size)
+        if name == "logit":
+            return (1 + size) * inner * _STEP_ROUNDINGS
         noise = size * inner * _ELEMENTARY
         factor = _ERROR_FUNCTION if self._spec.plain == "gelu" else _ACTIVATION
         for each in trees.tensors_of(self._wide):
@@ -337,6 +348,23 @@ class _Replay:
             * self._growth(exact[index], grads, is_backward)
             for index, total in sums.items()
         }
+
+    def _is_narrow(self) -> bool:
+        given = trees.tensors_of(self._arguments)
+        return any(is_real(each) and each.dtype.itemsize < 4 for each in given)
+
+    def _equal_signs(
+        self, result: torch.Tensor, inner: float, grads: Tensors
+    ) -> torch.Tensor:
+        """Returns the noise of a sum of products that all have one sign.
+
+        The partial sums then grow with their number, and their roundings with them:
+        each is a third of the square of its partial sum.
+        """
+        if self._spec.plain not in references.PRODUCTS:
+            return result.abs() * 0.0
+        length = min(self._length(result, grads), _PARTIAL_SUMS)
+        return result.abs() * min(inner, _FLOAT32_ROUNDOFF) * math.sqrt(length) / 3
 
     def _number_step(self, inner: float) -> float:
         """Returns the roundoff of a number among the arguments.

@@ -127,7 +127,7 @@ _ROUNDED = """
 """
 
 _ACTIVATION = """
-    celu elu gelu glu hardsigmoid hardswish i0 logaddexp logaddexp2 logit logsigmoid
+    celu elu gelu glu hardsigmoid hardswish logaddexp logaddexp2 logit logsigmoid
     mish selu silu sinc softplus softsign tanhshrink addcmul addcdiv lerp
     gelu_backward silu_backward tanh_backward sigmoid_backward elu_backward
     hardswish_backward softplus_backward log_sigmoid_backward
@@ -138,19 +138,20 @@ _SUMS = """
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d
     addbmm addmm addmv addr avg_pool1d avg_pool2d avg_pool3d baddbmm bmm
     chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
-    conv_transpose3d convolution cosine_similarity cross cumprod cumsum dot einsum
+    conv_transpose3d convolution cross cumprod cumsum dot einsum
     embedding_bag fold frobenius_norm ger group_norm index_add index_put inner
     instance_norm layer_norm linear log_softmax logcumsumexp logsumexp lp_pool1d
     lp_pool2d lp_pool3d matmul matrix_norm mean mm multi_dot mv nanmean nansum
     native_group_norm native_layer_norm norm normalize outer
     pairwise_distance prod rms_norm scatter scatter_add scatter_reduce softmax
-    softmin std std_mean sum sum_to_size tensordot trace trapezoid trapz var
-    var_mean vdot vecdot vector_norm bilinear local_response_norm cdist dist
+    softmin std std_mean sum sum_to_size tensordot trace var
+    var_mean vdot vector_norm bilinear local_response_norm cdist dist
     grouped_mm _grouped_mm convolution_backward embedding_dense_backward
 """
 
 _COMPOSITE = """
-    affine_grid batch_norm native_batch_norm binary_cross_entropy
+    affine_grid batch_norm native_batch_norm binary_cross_entropy cosine_similarity
+    i0 trapezoid trapz vecdot
     binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy
     gaussian_nll_loss grid_sample grid_sampler hinge_embedding_loss huber_loss
     interpolate kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
@@ -159,6 +160,9 @@ _COMPOSITE = """
     triplet_margin_loss upsample upsample_bilinear upsample_nearest
     _softmax_backward_data _log_softmax_backward_data native_layer_norm_backward
 """
+
+STEPWISE = frozenset(["logit", "tanhshrink"])
+"""Activations whose kernels store each step in the type of the result."""
 
 _MASKED = """
     dropout dropout1d dropout2d dropout3d feature_dropout
@@ -181,7 +185,7 @@ _CREATING = "arange eye full tril_indices triu_indices scalar_tensor"
 """Functions whose result does not depend on a tensor, so that only their arguments
 bound its size."""
 
-_KINDS = {
+KINDS = {
     Kind.EXACT: _EXACT,
     Kind.CHOICE: _CHOICE,
     Kind.ROUNDED: _ROUNDED,
@@ -193,7 +197,7 @@ _KINDS = {
 }
 
 KIND_OF: dict[str, Kind] = {
-    name: kind for kind, names in _KINDS.items() for name in names.split()
+    name: kind for kind, names in KINDS.items() for name in names.split()
 }
 RANDOM = frozenset(_RANDOM.split())
 CREATING = frozenset(_CREATING.split())
