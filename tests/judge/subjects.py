@@ -140,9 +140,17 @@ def _inputs_of(name: str, draw: int) -> list[dict[str, Tensor]]:
     return [{"input_ids": torch.randint(WORDS, (1, length))} for length in lengths]
 
 
-def make(name: str, precision: str, draw: int = 0) -> Setup:
-    """Returns the reference run. Each `draw` has other weights and inputs."""
-    model: Any = MODELS[name]()
+def make(
+    name: str,
+    precision: str,
+    draw: int = 0,
+    build: Callable[[], nn.Module] | None = None,
+) -> Setup:
+    """Returns the reference run. Each `draw` has other weights and inputs.
+
+    `build` creates a model of other sizes with the same parts.
+    """
+    model: Any = (build or MODELS[name])()
     _initialise(model, draw)
     if name == "massive":
         _make_massive(model)

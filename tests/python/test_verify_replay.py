@@ -58,6 +58,12 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Tensor.__mul__", (x(6, 64), 0.1), {}),
     ("Tensor.__truediv__", (x(6, 64), x(6, 64, positive=True)), {}),
     ("Tensor.__iadd__", (x(6, 64), x(6, 64)), {}),
+    # In place, with a number that is disturbed.
+    ("Tensor.__imul__", (x(6, 64), 0.9), {}),
+    ("Tensor.mul_", (x(6, 64), 0.999), {}),
+    ("Tensor.add_", (x(6, 64), 0.5), {}),
+    ("Tensor.lerp_", (x(6, 64), x(6, 64), 0.1), {}),
+    ("Tensor.addcmul_", (x(6, 64), x(6, 64), x(6, 64)), {"value": 0.05}),
     ("Tensor.pow", (x(6, 64), 2), {}),
     ("Torch.addcmul", (x(6, 64), x(6, 64), x(6, 64)), {"value": 0.5}),
     ("Torch.lerp", (x(6, 64), x(6, 64), 0.3), {}),

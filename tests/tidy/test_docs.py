@@ -9,6 +9,7 @@ from tree import ROOT, project_files, read
 MODULES = [m for m in check_layers.MODULES if "/" in m]
 TEST_FOLDERS = [
     "tests/bench",
+    "tests/bench/causes",
     "tests/e2e",
     "tests/judge",
     "tests/origin",

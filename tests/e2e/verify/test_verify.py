@@ -104,6 +104,20 @@ def test_values_in_place_are_those_before_the_call(daemon: Daemon) -> None:
     verify(daemon, "r")
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_result_without_finite_elements_is_correct_if_its_inputs_make_it(
+    daemon: Daemon, value: float
+) -> None:
+    given = torch.full_like(X, value)
+    record_values(
+        daemon, "r", "Torch.exp", {("input", "0"): given, ("output", "0"): given}
+    )
+    verify(daemon, "r")
+    # A result that the inputs do not make is still wrong.
+    record_values(daemon, "s", "Torch.exp", {("input", "0"): X, ("output", "0"): given})
+    verify(daemon, "s", expect=1)
+
+
 def test_only_the_selected_ops_are_checked(daemon: Daemon) -> None:
     record(daemon, "r", tokens=3)
     verify(daemon, "r", "--ops", "Functional.linear", "--tokens", "1-2")

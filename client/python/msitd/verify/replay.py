@@ -196,8 +196,12 @@ class _Replay:
         return references.exact(self._spec, given, self._outputs)
 
     def run(self, given: Arguments, _: Tensors) -> dict[str, torch.Tensor]:
-        """The same, for `check`."""
-        return self.results(given)
+        """The same, for `check`.
+
+        Copies the arguments, because a function that works in place changes them, and
+        the next call starts from them again.
+        """
+        return self.results(trees.replaced(given, lambda _, each: each.clone()))
 
     def check(
         self,

@@ -140,13 +140,16 @@ def score_rounded(
         count = int((~agrees).sum())
         problem = f"{count} of {given.numel()} elements are NaN or infinite by mistake"
         return Score(math.inf, math.inf, place, _SAME_PLACES, problem), exact
+    if given.numel() == 0:
+        return Score(0.0, 0.0, (), EQUAL), exact
+    if not bool(is_finite.any()):
+        # Without finite elements, no other metric is defined.
+        return Score(0.0, 0.0, (), _SAME_PLACES), exact
     zero = torch.zeros((), dtype=torch.float64)
     error = torch.where(is_finite, (given - exact).abs(), zero)
     noise = torch.where(is_finite & torch.isfinite(noise), noise, zero)
     rounding = torch.where(is_finite, exact.abs(), zero) * roundoff(dtype)
     step = smallest_step(dtype)
-    if error.numel() == 0:
-        return Score(0.0, 0.0, (), EQUAL), exact
     unit = (rounding.square() + noise.square() + step * step).sqrt()
     spread = max(1.0, math.sqrt(2 * math.log(error.numel()))) if has_sums else 1.0
     bound = rounding + spread * noise + step

@@ -1,0 +1,82 @@
+"""The models into which mistakes are seeded: those of tests/judge, and variants."""
+
+import dataclasses
+from collections.abc import Callable
+
+import parallel
+import quantized
+import serving
+import torch
+from llama import Config, LlamaForCausalLM
+from seeding import Mistake
+from subjects import Setup, convert, make
+
+# The halves differ in sizes, weights and inputs.
+SIZES = {
+    "calibration": Config(),
+    "held_out": Config(hidden=128, inner=192, heads=8, kv_heads=2),
+}
+DRAWS = {"calibration": 0, "held_out": 3}
+WORLD_SIZE = 2
+
+
+def _nothing(setup: Setup) -> None:
+    pass
+
+
+def _tie(setup: Setup) -> None:
+    setup.model.lm_head.weight = setup.model.model.embed_tokens.weight
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A variant of a model of tests/judge."""
+
+    # The model that has the same parts.
+    judged: str
+    text: str
+    change: Callable[[Setup], None] = _nothing
+    # A change that must follow the conversion to the precision.
+    finish: Callable[[Setup], None] = _nothing
+
+
+SUBJECTS = {
+    "llama": Subject("llama", "Llama: a prompt and two words, with a cache"),
+    "quantized": Subject(
+        "llama", "Llama with weights of 8 bits and biases", quantized.quantize
+    ),
+    "tied": Subject("llama", "Llama whose head is its embedding", _tie),
+    "served": Subject(
+        "llama", "Llama with a paged cache for two requests", finish=serving.serve
+    ),
+    "ranks": Subject("llama", "Llama on two ranks", parallel.split),
+    "moe": Subject("mixtral", "Mixtral with 4 experts"),
+    "vit": Subject("vit", "ViT"),
+    "train": Subject("train", "three steps of AdamW on Llama"),
+    "tied_train": Subject("train", "the same with tied weights", _tie),
+}
+
+
+def build(subject: str, precision: str, half: str, mistake: Mistake | None) -> Setup:
+    """Returns the reference run, with the changes that a mistake makes in both runs."""
+    meant = SUBJECTS[subject]
+    config = dataclasses.replace(
+        SIZES[half],
+        layers=2 if meant.judged == "train" else 3,
+        experts=4 if meant.judged == "mixtral" else 0,
+    )
+    is_llama = meant.judged != "vit"
+    setup = make(
+        meant.judged,
+        "float32",
+        DRAWS[half],
+        build=(lambda: LlamaForCausalLM(config)) if is_llama else None,
+    )
+    meant.change(setup)
+    if mistake is not None and mistake.prepare is not None:
+        mistake.prepare(setup)
+    setup.precision = precision
+    if precision != "float32":
+        convert(setup, getattr(torch, precision))
+    meant.finish(setup)
+    return setup
