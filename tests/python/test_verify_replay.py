@@ -7,21 +7,9 @@ import pytest
 import torch
 from msitd.verify import replay, table
 from msitd.verify.arguments import Arguments
-from msitd.verify.scores import LIMIT, Checked, roundoff
+from msitd.verify.scores import LIMIT, Checked
 from msitd.verify.unchecked import Unchecked
-
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-FLOATS = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
-
-
-def x(*shape: int, positive: bool = False) -> torch.Tensor:
-    made = torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
-    return made.abs() + 0.5 if positive else made
-
-
-def ints(high: int, *shape: int) -> torch.Tensor:
-    return torch.randint(0, high, shape, generator=torch.Generator().manual_seed(7))
-
+from replaying import DTYPES, FLOATS, cast, ints, is_float, run, worse, x
 
 MASK = torch.ones(6, 6, dtype=torch.bool).tril()
 # The op, its arguments, and its keyword arguments.
@@ -122,31 +110,6 @@ EXACT: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-def is_float(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
-
-
-def cast(value: Any, dtype: torch.dtype) -> Any:
-    if isinstance(value, tuple):
-        return tuple(cast(each, dtype) for each in value)
-    return value.to(dtype) if is_float(value) else value
-
-
-def run(
-    op: str, args: Any, kwargs: Any
-) -> tuple[table.Spec, Arguments, dict[str, Any]]:
-    """Returns a call with the results that torch computes."""
-    spec = table.find(op)
-    assert isinstance(spec, table.Spec)
-    copies = tuple(v.clone() if isinstance(v, torch.Tensor) else v for v in args)
-    result = spec.function(*copies, **kwargs)
-    if result is None:
-        result = copies
-    results = result if isinstance(result, tuple) else (result,)
-    outputs = {str(i): v for i, v in enumerate(results) if isinstance(v, torch.Tensor)}
-    return spec, Arguments(args, kwargs), outputs
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=FLOATS)
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call[0])
 def test_correct_results_pass_and_faults_fail(call: Any, dtype: torch.dtype) -> None:
@@ -162,17 +125,6 @@ def test_correct_results_pass_and_faults_fail(call: Any, dtype: torch.dtype) -> 
     found = replay.check_call(spec, arguments, {"0": faulty})["0"]
     assert isinstance(found, Checked)
     assert found.score.is_wrong, found.score
-
-
-def worse(result: torch.Tensor, checked: Checked) -> torch.Tensor:
-    """Returns a result whose largest element is off by a few units more than LIMIT."""
-    at = int(result.abs().flatten().argmax())
-    bound = float(checked.score.predicate.rpartition("<")[2]) / LIMIT
-    out = result.clone()
-    step = max(bound, roundoff(result.dtype) * float(result.abs().flatten()[at]))
-    value = float(out.flatten()[at])
-    out.view(-1)[at] = value + 4 * step * (1 if value >= 0 else -1)
-    return out
 
 
 @pytest.mark.parametrize("call", EXACT, ids=lambda call: call[0])

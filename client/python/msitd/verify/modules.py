@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd.verify import replay
+from msitd.verify import recurrent, replay
 from msitd.verify.arguments import Arguments, parse
-from msitd.verify.table import KIND_OF, MODULE_REASON, Kind, Spec
+from msitd.verify.table import KIND_OF, MODULE_REASON, RECURRENT, Kind, Spec
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Module(NamedTuple):
 
 Weights = Callable[[str], Any]
 Build = Callable[[Module, "torch.Tensor", Weights], tuple[str, Arguments]]
+# The same for classes whose modules may have a state as their second argument.
+BuildWithState = Callable[[Module, tuple[Any, ...], Weights], tuple[str, Arguments]]
 
 
 def parse_tree(text: str) -> dict[str, Module]:
@@ -155,6 +157,77 @@ def _identity(m: Module, x: Any, _: Weights) -> tuple[str, Arguments]:
     return "dropout", Arguments((x, 0.0, False), {})
 
 
+def _layer(m: Module, given: tuple[Any, ...], weight: Weights) -> tuple[str, Arguments]:
+    """RNN, LSTM and GRU. Sequences of one batch get a dimension for it."""
+    import torch
+
+    name = {"RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}.get(
+        m.get("mode"), str(m.get("mode")).lower()
+    )
+    if name not in RECURRENT or given[0].dim() != 3:
+        raise Unchecked(_OTHER_CALL)
+    weights = tuple(weight(each) for each in layer_weights(m))
+    is_two_way, layers = bool(m.get("bidirectional")), int(m.get("num_layers"))
+    state = given[1] if len(given) > 1 else None
+    if state is None:
+        batch = given[0].shape[0 if m.get("batch_first") else 1]
+        counts = (layers * (2 if is_two_way else 1), batch)
+        size = int(m.get("hidden_size"))
+        first = torch.zeros(*counts, m.get("proj_size") or size, dtype=given[0].dtype)
+        second = torch.zeros(*counts, size, dtype=given[0].dtype)
+        state = (first, second) if name == "lstm" else first
+    flags = (bool(m.get("bias")), layers, float(m.get("dropout")), m.training)
+    args = (given[0], state, weights, *flags, is_two_way, bool(m.get("batch_first")))
+    return name, Arguments(args, {})
+
+
+def layer_weights(m: Module) -> list[str]:
+    """Returns the names of the weights of a recurrent layer in the order of torch.
+
+    Raises:
+        Unchecked: The module does not have them.
+    """
+    parts = ["weight_ih", "weight_hh"]
+    parts += ["bias_ih", "bias_hh"] if m.get("bias") else []
+    parts += ["weight_hr"] if m.get("proj_size") else []
+    ways = ("", "_reverse") if m.get("bidirectional") else ("",)
+    layers = m.get("num_layers")
+    if type(layers) is not int or not 0 < layers <= len(m.parameters):
+        raise Unchecked(_NO_ATTRIBUTE)
+    return [f"{p}_l{n}{way}" for n in range(layers) for way in ways for p in parts]
+
+
+def _cell(name: str) -> BuildWithState:
+    def build(
+        m: Module, given: tuple[Any, ...], weight: Weights
+    ) -> tuple[str, Arguments]:
+        import torch
+
+        kind = f"rnn_{m.get('nonlinearity')}_cell" if name == "rnn_cell" else name
+        if kind not in RECURRENT or given[0].dim() != 2:
+            raise Unchecked(_OTHER_CALL)
+        state = given[1] if len(given) > 1 else None
+        if state is None:
+            rows, size = given[0].shape[0], int(m.get("hidden_size"))
+            zeros = torch.zeros(rows, size, dtype=given[0].dtype)
+            state = (zeros, zeros) if name == "lstm_cell" else zeros
+        biases = [weight(n) if m.get("bias") else None for n in ("bias_ih", "bias_hh")]
+        args = (given[0], state, weight("weight_ih"), weight("weight_hh"), *biases)
+        return kind, Arguments(args, {})
+
+    return build
+
+
+_WITH_STATE: dict[str, BuildWithState] = {
+    f"torch.nn.modules.rnn.{kind}": build
+    for kind, build in {
+        **dict.fromkeys(("RNN", "LSTM", "GRU"), _layer),
+        "RNNCell": _cell("rnn_cell"),
+        "LSTMCell": _cell("lstm_cell"),
+        "GRUCell": _cell("gru_cell"),
+    }.items()
+}
+
 # Classes by their whole names.
 _CLASSES: dict[str, Build] = {
     f"torch.nn.modules.{path}": build
@@ -235,7 +308,8 @@ class Modules:
 
     def can_check(self, op: str) -> bool:
         """Returns whether the class of a module is in the table."""
-        return op in self._tree and _build_of(self._tree[op].kind) is not None
+        kind = self._tree[op].kind if op in self._tree else ""
+        return kind in _WITH_STATE or _build_of(kind) is not None
 
     def call_of(self, op: str, token: int, given: Arguments) -> tuple[Spec, Arguments]:
         """Returns the function that a call of a module is, with its arguments.
@@ -246,12 +320,13 @@ class Modules:
         import torch
 
         module = self._tree[op]
-        build = _build_of(module.kind)
-        if build is None:
+        if not self.can_check(op):
             raise Unchecked(MODULE_REASON)
+        with_state = _WITH_STATE.get(module.kind)
         # The wrappers of Hugging Face name the only argument.
         tensors = (*given.args, *given.kwargs.values())
-        if len(tensors) != 1 or not isinstance(tensors[0], torch.Tensor):
+        most = 1 if with_state is None else 2
+        if not 1 <= len(tensors) <= most or not isinstance(tensors[0], torch.Tensor):
             raise Unchecked(_OTHER_CALL)
 
         def weight(name: str) -> torch.Tensor:
@@ -262,6 +337,12 @@ class Modules:
                 raise Unchecked(_NO_WEIGHT)
             return found
 
+        if with_state is not None:
+            name, arguments = with_state(module, tensors, weight)
+            return Spec(KIND_OF[name], recurrent.OF_MODULES, name), arguments
+        build = _build_of(module.kind)
+        if build is None:
+            raise Unchecked(MODULE_REASON)
         name, arguments = build(module, tensors[0], weight)
         owner = "torch" if name in _OF_TORCH else "torch.nn.functional"
         kind = Kind.COMPOSITE if name in _STEPWISE else KIND_OF[name]
@@ -281,6 +362,9 @@ class Modules:
         only call of the token.
         """
         positions = _POSITIONS.get(spec.name, {})
+        if spec.owner == recurrent.OF_MODULES and not spec.name.endswith("_cell"):
+            names = layer_weights(self._tree[call.key.op])
+            positions = {name: f"2.{at}" for at, name in enumerate(names)}
         known = {positions[n]: w for n, w in wanted.items() if n in positions}
         found: dict[str, Checked | Unchecked] = {}
         if known:
@@ -298,5 +382,14 @@ _POSITIONS = {
     "layer_norm": {"weight": "2", "bias": "3"},
     "rms_norm": {"weight": "2"},
     "group_norm": {"weight": "2", "bias": "3"},
+    **{
+        f"{name}_cell": {
+            "weight_ih": "2",
+            "weight_hh": "3",
+            "bias_ih": "4",
+            "bias_hh": "5",
+        }
+        for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    },
     **{f"conv{n}d": {"weight": "1", "bias": "2"} for n in (1, 2, 3)},
 }

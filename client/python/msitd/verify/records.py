@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 RECORDS_MAX = 1 << 20
 # Maximum size of the tensors that are kept because later calls may have the same.
 _CACHE_BYTES_MAX = 256 << 20
+# Maximum number of these tensors. Small ones need more memory than their bytes.
+_CACHE_TENSORS_MAX = 16 << 10
 
 _VALUES = ("number", "text", "none", "dtype", "other")
 INPUTS = ("input", "grad_output", "weight")
@@ -177,6 +179,8 @@ class TensorReader:
     def _keep(self, key: Any, tensor: torch.Tensor) -> None:
         self._known[key] = tensor
         self._known_bytes += tensor.nbytes
-        while self._known_bytes > _CACHE_BYTES_MAX and len(self._known) > 1:
+        while len(self._known) > _CACHE_TENSORS_MAX or (
+            self._known_bytes > _CACHE_BYTES_MAX and len(self._known) > 1
+        ):
             _, oldest = self._known.popitem(last=False)
             self._known_bytes -= oldest.nbytes

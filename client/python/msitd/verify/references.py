@@ -9,13 +9,14 @@ the selection that was recorded.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msitd.verify import trees
+from msitd.verify import recurrent, trees
 from msitd.verify.arguments import Arguments
-from msitd.verify.table import RANDOM_REASON, Kind, Spec
+from msitd.verify.table import RANDOM_REASON, RECURRENT, Kind, Spec
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
@@ -48,9 +49,20 @@ ARITHMETIC = frozenset(
     ]
 )
 
+# A stage rounds its factor, the product and the sum.
+_ROUNDINGS_OF_STAGE = 3
+# Transforms have stages of their own for these factors of a length.
+_RADIX_MAX = 7
+_TRANSFORMS = """
+    fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2
+    irfftn rfft rfft2 rfftn stft istft _fft_c2c _fft_c2r _fft_r2c
+"""
+TRANSFORMS = frozenset(_TRANSFORMS.split())
+
 # Functions whose sums run over the last dimension of an argument, by its position.
 _PRODUCTS = {
     **dict.fromkeys(("linear", "matmul", "mm", "bmm", "mv", "dot", "inner", "vdot"), 0),
+    "_scaled_mm": 0,
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), 1),
 }
 # Functions whose gradients of parameters some kernels add one by one, in their type.
@@ -79,7 +91,6 @@ _NORMS = {
     "dist": "p",
     "pairwise_distance": "",
 }
-_ORDERS = (0, 1, 2, math.inf, -math.inf)
 SOFTMAX = ("softmax", "_softmax", "log_softmax", "_log_softmax")
 LOG_SOFTMAX = ("log_softmax", "_log_softmax")
 EXPONENTIALS = (*SOFTMAX, "softmin")
@@ -92,6 +103,8 @@ REDUCTIONS = frozenset(
         "nanmean",
         "norm",
         "vector_norm",
+        "matrix_norm",
+        "nuclear_norm",
         "cumsum",
         "std",
         "var",
@@ -101,6 +114,17 @@ REDUCTIONS = frozenset(
         "logsumexp",
     ]
 )
+# Functions whose result may change by far more than their arguments.
+_AMPLIFYING = """
+    cholesky cholesky_ex cholesky_inverse cholesky_solve inv inv_ex inverse logdet
+    slogdet solve solve_ex solve_triangular gru lstm rnn_relu rnn_tanh
+"""
+AMPLIFYING = frozenset(_AMPLIFYING.split())
+# Functions of singular values or eigenvalues.
+_SPECTRAL = frozenset(["eigvalsh", "matrix_norm", "norm", "nuclear_norm", "svdvals"])
+# Products of 8-bit numbers with scales.
+SCALED_PRODUCTS = ("_scaled_mm",)
+_SCALED_MM = "self mat2 scale_a scale_b bias scale_result out_dtype use_fast_accum"
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "_convolution")
 # Functions whose results are sums of products.
 PRODUCTS = frozenset(
@@ -160,7 +184,7 @@ def _collect(value: Any, path: str, depth: int, out: dict[str, Any]) -> None:
     import torch
 
     if isinstance(value, torch.Tensor):
-        out[path or "0"] = value
+        out[path or "0"] = value.resolve_conj().resolve_neg()
     elif isinstance(value, (tuple, list)) and depth < _DEPTH_MAX:
         for position, each in enumerate(value):
             _collect(
@@ -186,6 +210,10 @@ def exact(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Te
             return _masked(spec, given, recorded)
         if spec.plain in ("grouped_mm", "_grouped_mm"):
             return _grouped_mm(given)
+        if spec.plain in SCALED_PRODUCTS:
+            return _scaled_mm(given, recorded)
+        if spec.plain in RECURRENT:
+            return recurrent.results(spec, given)
         return _called_in_place_of(spec, given)
 
 
@@ -194,12 +222,12 @@ def _refuse_unstable(spec: Spec, given: Arguments) -> None:
     if spec.plain in _UNSTABLE:
         raise Unchecked(_UNSTABLE[spec.plain])
     name = _NORMS.get(spec.plain)
-    if name is None:
+    if name is None or spec.kind == Kind.SOLVED:
         return
     at = given.args[1:2] or [given.kwargs.get(key) for key in name.split()]
     orders = [each for each in at if type(each) in (int, float)]
-    if any(each not in _ORDERS for each in orders):
-        raise Unchecked("powers of a norm of this order overflow, or are rounded")
+    if any(math.isfinite(each) and each != int(each) for each in orders):
+        raise Unchecked("powers of a fractional order are rounded, and then added")
 
 
 def _grouped_mm(given: Arguments) -> dict[str, torch.Tensor]:
@@ -219,6 +247,59 @@ def _grouped_mm(given: Arguments) -> dict[str, torch.Tensor]:
         raise Unchecked("it is a form of the function that is not known here")
     pieces.append(torch.zeros(rest, b.shape[-1], dtype=a.dtype))
     return {"0": torch.cat(pieces)}
+
+
+def refined(spec: Spec, given: Arguments) -> Spec:
+    """Returns the function with the kind that it has for these arguments: some norms
+    are those of singular values.
+    """
+    if spec.plain not in ("matrix_norm", "norm"):
+        return spec
+    order = [*given.args[1:2], given.kwargs.get("ord"), given.kwargs.get("p")]
+    if not any(each == "nuc" or each in (2, -2) for each in order):
+        return spec
+    is_of_vectors = spec.plain == "norm" and spec.owner != "torch.linalg"
+    if is_of_vectors and "nuc" not in order:
+        return spec
+    return dataclasses.replace(spec, kind=Kind.SOLVED)
+
+
+def backward_error_dims(spec: Spec) -> tuple[int, ...]:
+    """Returns the dimensions of the matrices of a function whose elements share their
+    roundings. Eliminations mix the elements of a column, and reflections from both
+    sides those of a matrix. Empty for functions of elements and sums.
+    """
+    if spec.kind != Kind.SOLVED:
+        return ()
+    return (-2, -1) if spec.plain in _SPECTRAL else (-2,)
+
+
+def is_fast(given: Arguments) -> bool:
+    """Returns whether a scaled product may be added with fewer bits."""
+    return bool(named(given, _SCALED_MM).get("use_fast_accum"))
+
+
+def _scaled_mm(given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
+    """A product of matrices with a scale for each, or for each row of the first and
+    each column of the second.
+    """
+    at = named(given, _SCALED_MM)
+    a, b = at.get("self", at.get("input")), at["mat2"]
+    scales = at["scale_a"], at["scale_b"]
+    is_whole = all(scale.numel() == 1 for scale in scales)
+    by_row = tuple(scales[0].shape) == (a.shape[0], 1)
+    by_row = by_row and tuple(scales[1].shape) == (1, b.shape[1])
+    if not (is_whole or by_row):
+        raise Unchecked("it is a form of the function that is not known here")
+    if is_whole:
+        scales = scales[0].reshape(()), scales[1].reshape(())
+    result = (a * scales[0]) @ (b * scales[1])
+    if at.get("bias") is not None:
+        result = result + at["bias"]
+    is_narrow = any(each.dtype.itemsize == 1 for each in recorded.values())
+    if is_narrow and at.get("scale_result") is not None:
+        result = result * at["scale_result"]
+    return {"0": result}
 
 
 def _called_in_place_of(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
@@ -318,6 +399,25 @@ def attention(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
     return out
 
 
+def _transform_length(tensors: Sequence[torch.Tensor]) -> int:
+    """Returns the number of roundings on the way from an element to its transform."""
+    lengths = {length for each in tensors for length in each.shape if length > 1}
+    stages = math.ceil(math.log2(max((each.numel() for each in tensors), default=1)))
+    is_smooth = all(_largest_factor(length) <= _RADIX_MAX for length in lengths)
+    # Lengths with large factors take three transforms of another length.
+    return max(1, stages) * _ROUNDINGS_OF_STAGE * (1 if is_smooth else 3)
+
+
+def _largest_factor(number: int) -> int:
+    factor, largest = 2, 1
+    while factor * factor <= number:
+        while number % factor == 0:
+            number //= factor
+            largest = factor
+        factor += 1
+    return max(largest, number)
+
+
 def sum_length(
     spec: Spec, given: Arguments, result: torch.Tensor, grads: Tensors
 ) -> int:
@@ -334,6 +434,8 @@ def sum_length(
         return 1
     name = spec.plain
     longest = max(max(each.shape, default=1) for each in (*tensors, *grads.values()))
+    if name in TRANSFORMS:
+        return _transform_length((*tensors, result))
     if name in _CONVOLUTIONS and len(tensors) > 1 and tensors[1].dim() > 1:
         longest = max(longest, tensors[1].numel() // max(tensors[1].shape[0], 1))
         if not grads:

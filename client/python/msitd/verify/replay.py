@@ -24,7 +24,7 @@ from msitd.verify.scores import (
     score_rounded,
     smallest_step,
 )
-from msitd.verify.table import CREATING, STEPWISE, Kind, Spec
+from msitd.verify.table import CREATING, RECURRENT, STEPWISE, Kind, Spec
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
@@ -67,6 +67,14 @@ _STORED = 0.5
 _OF_ELEMENTS = (Kind.ROUNDED, Kind.ACTIVATION, Kind.MASKED)
 
 _FLOAT32_ROUNDOFF = 2.0**-24
+# Matrix units that add products of 8-bit numbers fast keep 14 bits of the sum.
+_FAST_ROUNDOFF = 2.0**-14
+
+# Results that change by a larger part if their arguments are rounded differently are
+# not checked.
+_AMPLIFIED_MAX = 0.1
+_HUGE = 1e300
+_ILL_CONDITIONED = "its arguments are too ill-conditioned for their type"
 
 
 def check_call(
@@ -86,6 +94,44 @@ def check_call(
         Unchecked: The call cannot be made again.
         Exception: Any exception of torch.
     """
+    return _of_either(spec, lambda each: _check_call(each, arguments, outputs))
+
+
+def _of_either(
+    spec: Spec, check: Callable[[Spec], dict[str, Checked | Unchecked]]
+) -> dict[str, Checked | Unchecked]:
+    """Returns the outcomes of the function of an op. If another function has the same
+    op, the results are correct if they are those of one of both.
+    """
+    if spec.alternative is None:
+        return check(spec)
+    failure: Exception | None = None
+    kept: dict[str, Checked | Unchecked] = {}
+    for each in (spec, spec.alternative):
+        try:
+            found = check(each)
+        except Unchecked:
+            raise
+        except Exception as error:  # noqa: BLE001 - arguments of the other function
+            failure = failure or error
+            continue
+        if all(map(_is_correct, found.values())):
+            return found
+        # A function whose results have other shapes was not the one.
+        if not any(isinstance(outcome, Checked) for outcome in kept.values()):
+            kept = found
+    if not kept and failure is not None:
+        raise failure
+    return kept
+
+
+def _is_correct(outcome: Checked | Unchecked) -> bool:
+    return isinstance(outcome, Checked) and not outcome.score.is_wrong
+
+
+def _check_call(
+    spec: Spec, arguments: Arguments, outputs: Tensors
+) -> dict[str, Checked | Unchecked]:
     import torch
 
     if spec.plain in CREATING:
@@ -113,6 +159,21 @@ def check_gradients(
     Args and raises: see `check_call`. The result has an entry for each of
     `grad_inputs`.
     """
+    return _of_either(
+        spec,
+        lambda each: _check_gradients(
+            each, arguments, outputs, grad_outputs, grad_inputs
+        ),
+    )
+
+
+def _check_gradients(
+    spec: Spec,
+    arguments: Arguments,
+    outputs: Tensors,
+    grad_outputs: Tensors,
+    grad_inputs: Tensors,
+) -> dict[str, Checked | Unchecked]:
     if spec.kind == Kind.MASKED and "0" in outputs and "0" in grad_inputs:
         # An element of 0 shows by its gradient whether it was dropped.
         kept = (outputs["0"] != 0) | (grad_inputs["0"] != 0)
@@ -190,6 +251,7 @@ class _Replay:
     """A call that is made again in float64."""
 
     def __init__(self, spec: Spec, arguments: Arguments, outputs: Tensors) -> None:
+        spec = references.refined(spec, arguments)
         self._spec = spec
         self._arguments = arguments
         self._outputs = outputs
@@ -232,6 +294,8 @@ class _Replay:
                 )
                 continue
             inner = self._inner_roundoff(given.dtype, grads, is_backward)
+            if self._spec.plain == "det" and not is_backward:
+                _check_overflow(result, given.dtype)
             if inner not in noises:
                 noises[inner] = self._noise(exact, run, wide_grads, inner, is_backward)
             noise = noises[inner][index] + self._own_noise(
@@ -262,10 +326,13 @@ class _Replay:
         the arguments are rounded first.
         """
         own = roundoff(dtype)
+        if self._spec.plain in references.SCALED_PRODUCTS:
+            is_fast = references.is_fast(self._arguments)
+            return _FAST_ROUNDOFF if is_fast else min(own, _FLOAT32_ROUNDOFF)
         given = [*trees.tensors_of(self._arguments), *(grads or {}).values()]
         roundoffs = [roundoff(each.dtype) for each in given if is_real(each)]
         is_cast = any(each < own for each in roundoffs)
-        has_steps = self._spec.kind in (Kind.COMPOSITE, Kind.ATTENTION)
+        has_steps = self._spec.kind in (Kind.COMPOSITE, Kind.ATTENTION, Kind.SOLVED)
         has_steps = has_steps or self._spec.plain in STEPWISE
         if is_cast or has_steps or is_backward:
             return own
@@ -337,12 +404,26 @@ class _Replay:
         generator = torch.Generator().manual_seed(_SEED)
         for _ in range(probes):
             disturb = trees.Disturbance(inner, generator, tensors_too, number_step)
+            disturb.shared = references.backward_error_dims(self._spec)
             given = disturb.of(self._wide)
-            moved = run(given, {k: disturb.tensor(v) for k, v in grads.items()})
+            try:
+                moved = run(given, {k: disturb.tensor(v) for k, v in grads.items()})
+            except torch.linalg.LinAlgError as error:
+                raise Unchecked(_ILL_CONDITIONED) from error
             for index, total in sums.items():
                 change = (moved[index] - exact[index]).abs()
+                if self._spec.plain in references.AMPLIFYING:
+                    same = torch.isfinite(moved[index]) == torch.isfinite(exact[index])
+                    change = torch.where(same, change, math.sqrt(_HUGE))
                 total += torch.nan_to_num(change, 0.0, 0.0, 0.0).square()
-        left_over = is_backward or self._spec.kind == Kind.ATTENTION
+        if self._spec.plain in references.AMPLIFYING:
+            squares = {k: v / probes for k, v in sums.items()}
+            _check_condition(self._spec, exact, squares)
+        left_over = (
+            is_backward
+            or self._spec.kind in (Kind.ATTENTION, Kind.SOLVED)
+            or self._spec.plain in references.TRANSFORMS | RECURRENT
+        )
         return {
             index: _smoothed(total / probes, left_over)
             * self._growth(exact[index], grads, is_backward)
@@ -383,13 +464,41 @@ class _Replay:
             factor *= _FAST_EXPONENTIALS
         if is_backward:
             return factor * _BACKWARD
-        return factor * (_STEPS if self._spec.kind == Kind.COMPOSITE else 1.0)
+        has_steps = self._spec.kind in (Kind.COMPOSITE, Kind.SOLVED)
+        return factor * (_STEPS if has_steps else 1.0)
 
     def _length(self, result: torch.Tensor, grads: Tensors) -> int:
         """Returns the number of terms that an element of the result is the sum of,
         or more.
         """
         return references.sum_length(self._spec, self._wide, result, grads)
+
+
+def _check_condition(spec: Spec, exact: Tensors, squares: Tensors) -> None:
+    """Refuses results that roundings of the arguments change so much that the change
+    is not proportional to the roundings.
+
+    Args:
+        spec: The function.
+        exact: The exact results.
+        squares: The mean squares of the changes of each result.
+    """
+    for index, square in squares.items():
+        result = exact[index].abs()
+        # Logarithms may be 0.
+        least = result.numel() if spec.plain in ("logdet", "slogdet") else 0
+        limit = result.square().sum().clamp_min(least) * _AMPLIFIED_MAX**2
+        if not bool(square.sum() <= limit):
+            raise Unchecked(_ILL_CONDITIONED)
+
+
+def _check_overflow(exact: torch.Tensor, dtype: torch.dtype) -> None:
+    """Refuses products of many factors that may be infinite before the last factor."""
+    import torch
+
+    limit = float(torch.finfo(dtype).max) * roundoff(dtype)
+    if bool((exact.abs() > limit).any()):
+        raise Unchecked("its result nearly overflows")
 
 
 def _stored(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -192,7 +192,11 @@ def _with_infinities(
         return exact
     infinite = torch.copysign(torch.full_like(exact, math.inf), exact)
     # Types without infinities saturate, or have NaN instead.
-    took = (given == infinite) | ((must & torch.isnan(given)) & (dtype.itemsize == 1))
+    most = torch.copysign(torch.full_like(exact, float(torch.finfo(dtype).max)), exact)
+    saturates = (given == most) & (exact.abs() >= most.abs())
+    took = (given == infinite) | (
+        (saturates | (must & torch.isnan(given))) & (dtype.itemsize == 1)
+    )
     chosen = torch.where(over & (took | must), infinite, exact)
     return torch.where((dtype.itemsize == 1) & over & took, given, chosen)
 

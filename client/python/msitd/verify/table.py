@@ -42,6 +42,9 @@ class Kind(enum.Enum):
     """Drops random elements. Those that are kept are known."""
     ATTENTION = "attention"
     """Scaled dot-product attention."""
+    SOLVED = "solved"
+    """Solutions, inverses and determinants of matrices, whose error grows with the
+    condition of the matrices."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,13 @@ class Spec:
     def is_in_place(self) -> bool:
         """Whether the function changes its first argument."""
         return _is_in_place(self.name)
+
+    @property
+    def alternative(self) -> Spec | None:
+        """Another function that has the same op."""
+        if self.owner == "torch" and self.name in _ALSO_IN_LINALG:
+            return Spec(self.kind, "torch.linalg", self.name)
+        return None
 
     @functools.cached_property
     def function(self) -> Any:
@@ -106,7 +116,7 @@ _EXACT = """
     tril_indices triu triu_indices trunc type_as unbind unflatten unfold unique
     unique_consecutive unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze
     view view_as_complex view_as_real vsplit vstack where zero zeros_like
-    _unsafe_view _reshape_alias
+    _unsafe_view _reshape_alias fftshift ifftshift
 """
 
 _CHOICE = """
@@ -146,7 +156,7 @@ _SUMS = """
     pairwise_distance prod rms_norm scatter scatter_add scatter_reduce softmax
     softmin std std_mean sum sum_to_size tensordot trace var
     var_mean vdot vector_norm bilinear local_response_norm cdist dist
-    grouped_mm _grouped_mm convolution_backward embedding_dense_backward
+    grouped_mm _grouped_mm convolution_backward embedding_dense_backward _scaled_mm
 """
 
 _COMPOSITE = """
@@ -159,6 +169,9 @@ _COMPOSITE = """
     nll_loss nll_loss_forward poisson_nll_loss smooth_l1_loss soft_margin_loss
     triplet_margin_loss upsample upsample_bilinear upsample_nearest
     _softmax_backward_data _log_softmax_backward_data native_layer_norm_backward
+    gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+    fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2
+    irfftn rfft rfft2 rfftn stft istft _fft_c2c _fft_c2r _fft_r2c
 """
 
 STEPWISE = frozenset(["logit", "tanhshrink"])
@@ -172,6 +185,18 @@ _ATTENTION = """
     scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu
     _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention
     _scaled_dot_product_cudnn_attention _scaled_dot_product_attention_math
+"""
+
+_SOLVED = """
+    cholesky cholesky_ex cholesky_inverse cholesky_solve det eigvalsh inv inv_ex
+    inverse logdet matrix_power nuclear_norm slogdet solve solve_ex solve_triangular
+    svdvals
+"""
+
+# Decompositions that are correct with other signs, orders, or bases of a space.
+_AMBIGUOUS = """
+    eig eigh eigvals geqrf ldl_factor ldl_factor_ex lstsq lu lu_factor lu_factor_ex qr
+    svd
 """
 
 _RANDOM = """
@@ -194,31 +219,49 @@ KINDS = {
     Kind.COMPOSITE: _COMPOSITE,
     Kind.MASKED: _MASKED,
     Kind.ATTENTION: _ATTENTION,
+    Kind.SOLVED: _SOLVED,
 }
 
 KIND_OF: dict[str, Kind] = {
     name: kind for kind, names in KINDS.items() for name in names.split()
 }
+AMBIGUOUS = frozenset(_AMBIGUOUS.split())
 RANDOM = frozenset(_RANDOM.split())
 CREATING = frozenset(_CREATING.split())
 
 RANDOM_REASON = "it draws random numbers"
 COLLECTIVE_REASON = "it is a collective"
+AMBIGUOUS_REASON = "several results are correct"
 UNKNOWN_REASON = "the function is not in the table"
 MODULE_REASON = "the code of the module is not in the table"
 
 # The prefixes of ops, and where torch has their functions.
 _OWNERS = {
     "Functional.": "torch.nn.functional",
+    "Torch.fft.": "torch.fft",
     "Torch.": "torch",
+    "VF.": "torch",
     "Tensor.": "torch.Tensor",
     "Aten.": "torch.ops.aten",
 }
 # Functions that are named like those of torch but are in another place of it.
-_LINALG = frozenset(
-    ["cross", "matmul", "matrix_norm", "multi_dot", "norm", "vecdot", "vector_norm"]
-)
-_ONLY_IN_LINALG = _LINALG - frozenset(["cross", "matmul", "norm"])
+_LINALG = """
+    cholesky cholesky_ex eigvalsh inv inv_ex matrix_norm multi_dot solve solve_ex
+    solve_triangular svdvals vecdot vector_norm
+"""
+_ONLY_IN_LINALG = frozenset(_LINALG.split())
+# Functions of torch and of torch.linalg whose parameters differ. Both have the same
+# op.
+_ALSO_IN_LINALG = frozenset(["cross", "diagonal", "norm"])
+_TRANSFORMS = """
+    fft fft2 fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2
+    ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
+"""
+_FFT = frozenset(_TRANSFORMS.split())
+_RECURRENT = """
+    gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell
+"""
+RECURRENT = frozenset(_RECURRENT.split())
 
 # Operators of tensors. `i` and `r` before the name stand for the form in place and
 # for the one with exchanged operands.
@@ -279,7 +322,16 @@ def plain_name(name: str) -> str:
         return operator[0]
     if name.endswith("_") and not name.endswith("__"):
         name = name[:-1]
-    return name.removesuffix("_copy") if name.removesuffix("_copy") in KIND_OF else name
+    if name in KIND_OF:
+        return name
+    for shorter in (
+        name.removesuffix("_copy"),
+        name.removeprefix("linalg_"),
+        name.removeprefix("fft_"),
+    ):
+        if shorter in KIND_OF:
+            return shorter
+    return name
 
 
 def find(op: str) -> Spec | Refusal:
@@ -291,7 +343,10 @@ def find(op: str) -> Spec | Refusal:
         return Refusal(COLLECTIVE_REASON)
     for prefix, owner in _OWNERS.items():
         if op.startswith(prefix):
-            return _find(owner, op.removeprefix(prefix))
+            name = op.removeprefix(prefix)
+            if prefix == "VF." and name not in RECURRENT:
+                return Refusal(UNKNOWN_REASON)
+            return _find(owner, name)
     return Refusal(UNKNOWN_REASON)
 
 
@@ -299,8 +354,10 @@ def _find(owner: str, name: str) -> Spec | Refusal:
     plain = plain_name(name)
     if plain in RANDOM:
         return Refusal(RANDOM_REASON)
+    if plain.removeprefix("linalg_") in AMBIGUOUS:
+        return Refusal(AMBIGUOUS_REASON)
     kind = KIND_OF.get(plain)
-    if kind is None:
+    if kind is None or (name in _FFT) != (owner == "torch.fft"):
         return Refusal(UNKNOWN_REASON)
     if owner == "torch" and name in _ONLY_IN_LINALG:
         owner = "torch.linalg"
@@ -310,6 +367,6 @@ def _find(owner: str, name: str) -> Spec | Refusal:
 def is_function(op: str) -> bool:
     """Returns whether an op is a function or an operator, and not a module."""
     return (
-        op.startswith((*_OWNERS, "VF.", "NPU.", "Distributed.", "c10d."))
+        op.startswith((*_OWNERS, "NPU.", "Distributed.", "c10d."))
         or _NODE.match(op) is not None
     )

@@ -111,6 +111,9 @@ class Disturbance:
         self._generator = generator
         self._tensors = tensors
         self._number_step = number_step
+        # Dimensions of matrices whose elements are moved by the rounding of the norm
+        # of all of them.
+        self.shared: tuple[int, ...] = ()
 
     def of(self, arguments: Arguments) -> Arguments:
         """Returns disturbed arguments."""
@@ -134,4 +137,8 @@ class Disturbance:
         signs = torch.randint(
             0, 2, value.shape, generator=self._generator, dtype=torch.int8
         )
-        return value * (1 + self._step * (2.0 * signs.to(torch.float64) - 1))
+        moves = self._step * (2.0 * signs.to(torch.float64) - 1)
+        if self.shared and value.dim() >= 2:
+            norms = torch.linalg.vector_norm(value, dim=self.shared, keepdim=True)
+            return value + norms * moves
+        return value * (1 + moves)
