@@ -95,13 +95,8 @@ def widened(arguments: Arguments) -> Arguments:
 
 
 class Disturbance:
-    """Moves each number by one rounding, up or down at random.
-
-    Args:
-        step: The roundoff of elements of tensors.
-        generator: Draws the directions.
-        tensors: Whether tensors among the arguments are moved.
-        number_step: The roundoff of single numbers; 0 if they stay.
+    """Moves each element of a tensor by `step`, up or down at random, and each single
+    number by `number_step`. Both are parts of the number.
     """
 
     def __init__(

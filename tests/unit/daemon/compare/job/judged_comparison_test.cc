@@ -115,7 +115,7 @@ class JudgedComparisonTest : public ::testing::Test {
     return out;
   }
 
-  // Expects that judging rows has the result of comparing the runs anew.
+  // Expects that judging rows has the result of comparing the runs again.
   void ExpectAsCompared(uint64_t judged, const PolicySpec& spec) {
     const uint64_t compared = Compare(spec);
     EXPECT_EQ(Verdicts(judged), Verdicts(compared));

@@ -410,7 +410,8 @@ TEST(EngineMatchTest, RunsOfOneEngineWithEqualNamesNeedNoLines) {
   ASSERT_NE(attention, nullptr);
   EXPECT_EQ(attention->kind, ShardLayout::Kind::kConcat);
   EXPECT_EQ(attention->dim, -1);
-  // Both runs have all other tensors, so that their sizes tell the layout.
+  // Both runs have all other tensors, so that their layout follows from their
+  // sizes.
   EXPECT_EQ(mapping.target_layouts.back().op_pattern, "*");
   EXPECT_EQ(mapping.target_layouts.back().kind, ShardLayout::Kind::kFit);
 }
