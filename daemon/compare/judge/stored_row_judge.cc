@@ -229,10 +229,10 @@ void StoredRowJudge::JudgeOfStatistics(v1::ComparisonRow& row,
   const bool is_kept = is_same_ && !row.lacks_metrics();
   if (is_kept && !are_alike) return;
   if (is_kept) {
-    out.parts = JudgeStatistics(StatisticsOf(row, row.target()),
-                                StatisticsOf(row, row.golden()), policy_,
-                                BasisOf(row))
-                    .parts;
+    out.parts =
+        JudgeStatistics(StatisticsOf(row, row.target()),
+                        StatisticsOf(row, row.golden()), policy_, BasisOf(row))
+            .parts;
     return;
   }
   out.is_kept = false;

@@ -39,8 +39,8 @@ namespace msitd::compare {
 class StoredRowJudge {
  public:
   // `earlier` is the policy of the comparison that has the rows, and `context`
-  // is its judge_context. `is_same`: both policies are equal. All arguments must
-  // outlive this object.
+  // is its judge_context. `is_same`: both policies are equal. All arguments
+  // must outlive this object.
   StoredRowJudge(const Policy& earlier, const Policy& policy,
                  const v1::JudgeContext& context, bool is_same)
       : earlier_(earlier),
