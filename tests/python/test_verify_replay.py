@@ -295,6 +295,43 @@ def test_gradients_are_checked(call: Any, dtype: torch.dtype) -> None:
         assert each.score.is_wrong, (index, each.score)
 
 
+def test_gradients_under_autocast_have_the_precision_of_the_result() -> None:
+    given, weight = (each.clone().requires_grad_() for each in (x(8, 32), x(16, 32)))
+    with torch.autocast("cpu", torch.bfloat16):
+        result = torch.nn.functional.linear(given, weight)
+    grad = torch.randn(8, 16, generator=torch.Generator().manual_seed(3)).bfloat16()
+    found = torch.autograd.grad(result, (given, weight), grad)
+    spec = table.find("Functional.linear")
+    assert isinstance(spec, table.Spec)
+    for factor, wrong in ((1.0, False), (1.1, True)):
+        checked = replay.check_gradients(
+            spec,
+            Arguments((given.detach(), weight.detach()), {}),
+            {"0": result.detach()},
+            {"0": grad},
+            {str(i): each * factor for i, each in enumerate(found)},
+        )
+        for each in checked.values():
+            assert isinstance(each, Checked)
+            assert each.score.is_wrong == wrong, each.score
+
+
+def test_a_tensor_that_is_given_several_times_has_the_total_gradient() -> None:
+    given = x(2, 2, 6, 16).requires_grad_()
+    op = "Functional.scaled_dot_product_attention"
+    spec, arguments, _ = run(op, (given.detach(),) * 3, {})
+    result = torch.nn.functional.scaled_dot_product_attention(given, given, given)
+    grad = torch.randn(result.shape, generator=torch.Generator().manual_seed(3))
+    (total,) = torch.autograd.grad(result, given, grad)
+    outputs = {"0": result.detach()}
+    for factor, wrong in ((1.0, False), (1.001, True)):
+        wanted = {str(i): total * factor for i in range(3)}
+        checked = replay.check_gradients(spec, arguments, outputs, {"0": grad}, wanted)
+        for each in checked.values():
+            assert isinstance(each, Checked)
+            assert each.score.is_wrong == wrong, each.score
+
+
 def test_gradients_of_other_arguments_are_not_checked() -> None:
     spec, arguments, outputs = run("Torch.exp", (x(4),), {})
     with pytest.raises(Unchecked):
