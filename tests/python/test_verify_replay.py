@@ -332,6 +332,35 @@ def test_a_tensor_that_is_given_several_times_has_the_total_gradient() -> None:
             assert each.score.is_wrong == wrong, each.score
 
 
+LISTS = tuple(x(*shape) for shape in ((4, 8), (30,), (2, 3, 4)))
+POSITIVE = tuple(each.abs() + 1000 for each in LISTS)
+FOREACH: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("Torch._foreach_mul_", (LISTS, 0.9), {}),
+    ("Torch._foreach_add_", (LISTS, LISTS), {"alpha": 0.1}),
+    ("Torch._foreach_lerp_", (LISTS, LISTS, 0.1), {}),
+    ("Torch._foreach_addcmul_", (LISTS, LISTS, LISTS, 0.05), {}),
+    ("Torch._foreach_addcdiv_", (LISTS, LISTS, POSITIVE, (0.1, 0.2, 0.3)), {}),
+    ("Torch._foreach_sqrt", (POSITIVE,), {}),
+    ("Torch._foreach_norm", (LISTS, 2), {}),
+]
+
+
+@pytest.mark.parametrize("call", FOREACH, ids=lambda call: call[0])
+def test_functions_of_lists_are_checked_for_each_tensor(call: Any) -> None:
+    op, args, kwargs = call
+    spec = table.find(op)
+    assert isinstance(spec, table.Spec)
+    copies = Arguments(args, kwargs)
+    outputs = replay.references.call(spec, copies)
+    outputs = {k: v for k, v in outputs.items() if "." not in k or k[0] == "0"}
+    assert len(outputs) == len(LISTS)
+    for at in (None, *outputs):
+        moved = {k: v * (1.001 if k == at else 1.0) for k, v in outputs.items()}
+        for index, each in replay.check_call(spec, copies, moved).items():
+            assert isinstance(each, Checked)
+            assert each.score.is_wrong == (index == at), (index, each.score)
+
+
 def test_gradients_of_other_arguments_are_not_checked() -> None:
     spec, arguments, outputs = run("Torch.exp", (x(4),), {})
     with pytest.raises(Unchecked):

@@ -90,7 +90,24 @@ def check_call(
         Unchecked: The call cannot be made again.
         Exception: Any exception of torch.
     """
+    if spec.is_foreach:
+        return _check_foreach(spec, arguments, outputs)
     return _of_either(spec, lambda each: _check_call(each, arguments, outputs))
+
+
+def _check_foreach(
+    spec: Spec, arguments: Arguments, outputs: Tensors
+) -> dict[str, Checked | Unchecked]:
+    """Checks a function of lists as calls with lists of one element, so that the error
+    of each depends only on its own arguments.
+    """
+    out: dict[str, Checked | Unchecked] = {}
+    for index, recorded in outputs.items():
+        before, _, position = index.rpartition(".")
+        own = f"{before}.0" if before else "0"
+        one = trees.picked(arguments, int(position))
+        out[index] = _check_call(spec, one, {own: recorded})[own]
+    return out
 
 
 def _of_either(
