@@ -87,7 +87,7 @@ def test_other_functions_of_the_place_are_refused() -> None:
 
 
 def known(module: nn.Module) -> modules.Modules:
-    """Returns a module as verify finds it in a run."""
+    """Returns a module as a run describes it."""
     names: Any = SimpleNamespace(named_modules=lambda model: model.named_modules())
     tree = module_tree.module_tree(module, lambda name: name or "root", names)
     weights = {name: each.detach() for name, each in module.named_parameters()}

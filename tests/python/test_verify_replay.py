@@ -302,6 +302,72 @@ def test_gradients_are_checked(call: Any, dtype: torch.dtype) -> None:
         assert each.score.is_wrong, (index, each.score)
 
 
+def test_gradients_under_autocast_have_the_precision_of_the_result() -> None:
+    given, weight = (each.clone().requires_grad_() for each in (x(8, 32), x(16, 32)))
+    with torch.autocast("cpu", torch.bfloat16):
+        result = torch.nn.functional.linear(given, weight)
+    grad = torch.randn(8, 16, generator=torch.Generator().manual_seed(3)).bfloat16()
+    found = torch.autograd.grad(result, (given, weight), grad)
+    spec = table.find("Functional.linear")
+    assert isinstance(spec, table.Spec)
+    for factor, wrong in ((1.0, False), (1.1, True)):
+        checked = replay.check_gradients(
+            spec,
+            Arguments((given.detach(), weight.detach()), {}),
+            {"0": result.detach()},
+            {"0": grad},
+            {str(i): each * factor for i, each in enumerate(found)},
+        )
+        for each in checked.values():
+            assert isinstance(each, Checked)
+            assert each.score.is_wrong == wrong, each.score
+
+
+def test_a_tensor_that_is_given_several_times_has_the_total_gradient() -> None:
+    given = x(2, 2, 6, 16).requires_grad_()
+    op = "Functional.scaled_dot_product_attention"
+    spec, arguments, _ = run(op, (given.detach(),) * 3, {})
+    result = torch.nn.functional.scaled_dot_product_attention(given, given, given)
+    grad = torch.randn(result.shape, generator=torch.Generator().manual_seed(3))
+    (total,) = torch.autograd.grad(result, given, grad)
+    outputs = {"0": result.detach()}
+    for factor, wrong in ((1.0, False), (1.001, True)):
+        wanted = {str(i): total * factor for i in range(3)}
+        checked = replay.check_gradients(spec, arguments, outputs, {"0": grad}, wanted)
+        for each in checked.values():
+            assert isinstance(each, Checked)
+            assert each.score.is_wrong == wrong, each.score
+
+
+LISTS = tuple(x(*shape) for shape in ((4, 8), (30,), (2, 3, 4)))
+POSITIVE = tuple(each.abs() + 1000 for each in LISTS)
+FOREACH: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("Torch._foreach_mul_", (LISTS, 0.9), {}),
+    ("Torch._foreach_add_", (LISTS, LISTS), {"alpha": 0.1}),
+    ("Torch._foreach_lerp_", (LISTS, LISTS, 0.1), {}),
+    ("Torch._foreach_addcmul_", (LISTS, LISTS, LISTS, 0.05), {}),
+    ("Torch._foreach_addcdiv_", (LISTS, LISTS, POSITIVE, (0.1, 0.2, 0.3)), {}),
+    ("Torch._foreach_sqrt", (POSITIVE,), {}),
+    ("Torch._foreach_norm", (LISTS, 2), {}),
+]
+
+
+@pytest.mark.parametrize("call", FOREACH, ids=lambda call: call[0])
+def test_functions_of_lists_are_checked_for_each_tensor(call: Any) -> None:
+    op, args, kwargs = call
+    spec = table.find(op)
+    assert isinstance(spec, table.Spec)
+    copies = Arguments(args, kwargs)
+    outputs = replay.references.call(spec, copies)
+    outputs = {k: v for k, v in outputs.items() if "." not in k or k[0] == "0"}
+    assert len(outputs) == len(LISTS)
+    for at in (None, *outputs):
+        moved = {k: v * (1.001 if k == at else 1.0) for k, v in outputs.items()}
+        for index, each in replay.check_call(spec, copies, moved).items():
+            assert isinstance(each, Checked)
+            assert each.score.is_wrong == (index == at), (index, each.score)
+
+
 def test_gradients_of_other_arguments_are_not_checked() -> None:
     spec, arguments, outputs = run("Torch.exp", (x(4),), {})
     with pytest.raises(Unchecked):

@@ -64,6 +64,7 @@ def test_most_recorded_functions_are_in_the_table() -> None:
         ("Tensor.__setitem__", "setitem", True),
         ("Torch.relu_", "relu", True),
         ("Aten.expand_copy", "expand", False),
+        ("Torch._foreach_addcdiv_", "addcdiv", True),
         ("backward/mm_1-aten.mm.default", "mm", False),
     ],
 )
@@ -100,6 +101,8 @@ def test_forms_of_a_function_have_its_kind(op: str, plain: str, in_place: bool) 
             "relu",
             "VF.relu",
             "Torch.fft",
+            "Torch._foreach_sort",
+            "Torch._foreach_load",
             "Torch.fft.relu",
             "Torch.rfft",
         ),

@@ -78,6 +78,45 @@ def test_modules_are_checked_by_their_weights(daemon: Daemon) -> None:
     assert not passed & {"root", "root.1", "root.2"}
 
 
+class Signal(nn.Module):
+    """Calls recurrent layers, transforms and solvers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 8, batch_first=True)
+        self.cell = nn.GRUCell(8, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Returns the solution of an equation for a batch of signals."""
+        hidden, _ = self.lstm(x)
+        last = self.cell(hidden[:, -1])
+        spectrum = torch.fft.rfft(last)
+        matrix = torch.fft.irfft(spectrum * spectrum.conj(), 6)
+        square = matrix.T @ matrix + torch.eye(6)
+        return torch.linalg.solve(square, last.T)
+
+
+@pytest.mark.parametrize("functions", [True, False])
+def test_transforms_solvers_and_recurrent_layers(
+    daemon: Daemon, functions: bool
+) -> None:
+    torch.manual_seed(0)
+    model = Signal()
+    with msitd.Client("r", endpoint=daemon.endpoint) as client, torch.no_grad():
+        handles: list[Any] = [msitd.register_hook(model, client, weights=True)]
+        if functions:
+            handles.append(msitd.register_api(client))
+        model(torch.randn(4, 5, 6))
+        for handle in reversed(handles):
+            handle.remove()
+    verify(daemon, "r", "--allow-partial")
+    passed = {row.op for row in rows(daemon, verdicts="pass") if row.io == "output"}
+    assert {"root.lstm", "root.cell"} <= passed
+    if functions:
+        ops = {"Torch.fft.rfft", "Torch.fft.irfft", "Torch.solve", "VF.lstm"}
+        assert ops <= passed
+
+
 def test_what_cannot_be_checked_is_counted(daemon: Daemon) -> None:
     record_values(daemon, "r", "Torch.randn", {("output", "0"): X})
     record_values(

@@ -8,9 +8,9 @@ suspects.
 
 `table` and `modules` are the fixed tables of functions and classes, the only code that
 a run can cause to be executed. `replay` makes a call again, with the `references` of
-functions that need one, `exactness` checks results that are not rounded, and `scores`
-measures the others in rounding units. `trees`
-walks arguments. `unchecked` has the exception for calls that cannot be checked.
+functions that need one, of which `recurrent` has those of recurrent layers. `exactness`
+checks results that are not rounded, and `scores` measures the others in rounding units.
+`trees` walks arguments. `unchecked` has the exception for calls that cannot be checked.
 
 Everything is imported late: checking needs torch, and reading a run needs grpcio.
 """

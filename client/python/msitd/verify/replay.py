@@ -94,7 +94,24 @@ def check_call(
         Unchecked: The call cannot be made again.
         Exception: Any exception of torch.
     """
+    if spec.is_foreach:
+        return _check_foreach(spec, arguments, outputs)
     return _of_either(spec, lambda each: _check_call(each, arguments, outputs))
+
+
+def _check_foreach(
+    spec: Spec, arguments: Arguments, outputs: Tensors
+) -> dict[str, Checked | Unchecked]:
+    """Checks a function of lists as calls with lists of one element, so that the error
+    of each depends only on its own arguments.
+    """
+    out: dict[str, Checked | Unchecked] = {}
+    for index, recorded in outputs.items():
+        before, _, position = index.rpartition(".")
+        own = f"{before}.0" if before else "0"
+        one = trees.picked(arguments, int(position))
+        out[index] = _check_call(spec, one, {own: recorded})[own]
+    return out
 
 
 def _of_either(
@@ -181,10 +198,39 @@ def _check_gradients(
     call = _Replay(spec, arguments, outputs)
     wanted = list(grad_inputs)
 
-    def run(given: Arguments, grads: Tensors) -> dict[str, torch.Tensor]:
-        return gradients(call.results, given, grads, wanted)
+    def found(shared: Mapping[str, str]) -> dict[str, Checked | Unchecked]:
+        def run(given: Arguments, grads: Tensors) -> dict[str, torch.Tensor]:
+            return gradients(call.results, given, grads, wanted, shared)
 
-    return call.check(grad_inputs, run, is_backward=True, grads=grad_outputs)
+        return call.check(grad_inputs, run, is_backward=True, grads=grad_outputs)
+
+    own = found({})
+    shared = _shared_of(arguments, grad_inputs)
+    if not shared or all(map(_is_correct, own.values())):
+        return own
+    total = found(shared)
+    return total if all(map(_is_correct, total.values())) else own
+
+
+def _shared_of(arguments: Arguments, grads: Tensors) -> dict[str, str]:
+    """Returns the arguments that may be one tensor, with the first of each. A tensor
+    that a function is given several times has the total gradient at each position.
+    """
+    import torch
+
+    first: list[tuple[str, torch.Tensor]] = []
+    out: dict[str, str] = {}
+    for path, value in trees.leaves_of(arguments):
+        if path not in grads or not isinstance(value, torch.Tensor):
+            continue
+        for known, tensor in first:
+            is_same = value.dtype == tensor.dtype and torch.equal(value, tensor)
+            if is_same and torch.equal(grads[path], grads[known]):
+                out[path] = known
+                break
+        else:
+            first.append((path, value))
+    return out
 
 
 def is_real(value: Any) -> bool:
@@ -197,9 +243,10 @@ def gradients(
     given: Arguments,
     grads: Tensors,
     wanted: list[str],
+    shared: Mapping[str, str],
 ) -> dict[str, torch.Tensor]:
     """Returns the gradients of the arguments at the indexes `wanted`, as autograd
-    computes them in float64.
+    computes them in float64. Those in `shared` are the tensor at another index.
 
     Raises:
         Unchecked: The call has no such argument, or no gradient flows to it.
@@ -212,9 +259,11 @@ def gradients(
         def as_leaf(path: str, value: torch.Tensor) -> torch.Tensor:
             if path not in wanted or not is_real(value):
                 return value
-            leaves[path] = value.detach().clone().requires_grad_(True)
+            first = shared.get(path, path)
+            if first not in leaves:
+                leaves[first] = value.detach().clone().requires_grad_(True)
             # A function that works in place must not change a leaf.
-            return leaves[path].view_as(leaves[path]).clone()
+            return leaves[first].view_as(leaves[first]).clone()
 
         out = results(trees.replaced(given, as_leaf))
         pairs = [
@@ -222,18 +271,20 @@ def gradients(
             for index, grad in grads.items()
             if index in out and out[index].requires_grad
         ]
-        if len(leaves) != len(wanted) or len(pairs) != len(grads) or not pairs:
+        known = len(leaves) + len(shared)
+        if known != len(wanted) or len(pairs) != len(grads) or not pairs:
             raise Unchecked("its gradients do not belong to its recorded arguments")
         found = torch.autograd.grad(
             [each for each, _ in pairs],
-            [leaves[index] for index in wanted],
+            list(leaves.values()),
             [grad.to(each.dtype) for each, grad in pairs],
             allow_unused=True,
         )
-    return {
-        index: torch.zeros_like(leaves[index]) if grad is None else grad.detach()
-        for index, grad in zip(wanted, found, strict=True)
+    by_leaf = {
+        index: torch.zeros_like(leaf) if grad is None else grad.detach()
+        for (index, leaf), grad in zip(leaves.items(), found, strict=True)
     }
+    return {index: by_leaf[shared.get(index, index)] for index in wanted}
 
 
 def _check_size(arguments: Arguments, outputs: Tensors) -> None:
@@ -302,6 +353,9 @@ class _Replay:
                 result, inner, wide_grads if is_backward else None
             )
             noise = noise.maximum(self._equal_signs(result, inner, wide_grads))
+            if inner > roundoff(given.dtype):
+                # A gradient of a narrower type, which is then converted.
+                noise = noise + result.abs() * inner
             if self._spec.plain in references.EXPONENTIALS and not is_backward:
                 # Exponentials, or their sum, are stored in the type of the result.
                 stored = roundoff(given.dtype) + _ELEMENTARY * inner
@@ -334,6 +388,9 @@ class _Replay:
         is_cast = any(each < own for each in roundoffs)
         has_steps = self._spec.kind in (Kind.COMPOSITE, Kind.ATTENTION, Kind.SOLVED)
         has_steps = has_steps or self._spec.plain in STEPWISE
+        if is_backward and self._spec.kind != Kind.EXACT:
+            # Under autocast, gradients are made in the type of the result.
+            return max(own, *(roundoff(each.dtype) for each in (grads or {}).values()))
         if is_cast or has_steps or is_backward:
             return own
         return min(own, _FLOAT32_ROUNDOFF)

@@ -67,6 +67,11 @@ class Spec:
         return _is_in_place(self.name)
 
     @property
+    def is_foreach(self) -> bool:
+        """Whether the function is applied to each tensor of a list."""
+        return self.name.startswith(FOREACH)
+
+    @property
     def alternative(self) -> Spec | None:
         """Another function that has the same op."""
         if self.owner == "torch" and self.name in _ALSO_IN_LINALG:
@@ -229,6 +234,10 @@ AMBIGUOUS = frozenset(_AMBIGUOUS.split())
 RANDOM = frozenset(_RANDOM.split())
 CREATING = frozenset(_CREATING.split())
 
+# Functions that are applied to each tensor of a list, as optimizers do.
+FOREACH = "_foreach_"
+_FOREACH_KINDS = (Kind.EXACT, Kind.ROUNDED, Kind.ACTIVATION, Kind.SUMS)
+
 RANDOM_REASON = "it draws random numbers"
 COLLECTIVE_REASON = "it is a collective"
 AMBIGUOUS_REASON = "several results are correct"
@@ -325,6 +334,7 @@ def plain_name(name: str) -> str:
     if name in KIND_OF:
         return name
     for shorter in (
+        name.removeprefix(FOREACH),
         name.removesuffix("_copy"),
         name.removeprefix("linalg_"),
         name.removeprefix("fft_"),
@@ -357,6 +367,8 @@ def _find(owner: str, name: str) -> Spec | Refusal:
     if plain.removeprefix("linalg_") in AMBIGUOUS:
         return Refusal(AMBIGUOUS_REASON)
     kind = KIND_OF.get(plain)
+    if name.startswith(FOREACH) and kind not in _FOREACH_KINDS:
+        return Refusal(UNKNOWN_REASON)
     if kind is None or (name in _FFT) != (owner == "torch.fft"):
         return Refusal(UNKNOWN_REASON)
     if owner == "torch" and name in _ONLY_IN_LINALG:

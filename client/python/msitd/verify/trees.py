@@ -73,6 +73,22 @@ def replaced(
     return mapped(arguments, of)
 
 
+def picked(arguments: Arguments, position: int) -> Arguments:
+    """Returns the arguments with only one element of each list.
+
+    Raises:
+        IndexError: A list is shorter.
+    """
+
+    def of(value: Any) -> Any:
+        return (value[position],) if isinstance(value, tuple) else value
+
+    return Arguments(
+        tuple(map(of, arguments.args)),
+        {name: of(value) for name, value in arguments.kwargs.items()},
+    )
+
+
 def wide_of(dtype: torch.dtype) -> torch.dtype:
     """Returns the dtype in which a tensor of `dtype` is computed with."""
     import torch

@@ -76,6 +76,8 @@ class Worker:
         self._place = place
         self._reader = TensorReader(daemon, options.size_max)
         self._told = 0.0
+        # The token that is being checked, for progress.
+        self._position = ""
 
     def run(self) -> None:
         """Checks the calls.
@@ -91,7 +93,8 @@ class Worker:
             known = modules.Modules(self._tree_of(rank), self._weight_finder(rank))
             checker = Checker(self._reader, known, options.size_max)
             with golden.GoldenWriter(options.golden, rank, run.world_size) as writer:
-                for token in tokens:
+                for number, token in enumerate(tokens, 1):
+                    self._position = f"token {token} ({number} of {len(tokens)})"
                     group = records.read_group(
                         self._daemon, options.run, rank, token, options.chosen
                     )
@@ -196,7 +199,7 @@ class Worker:
             return
         self._told = now
         share = f"{number} of {len(group.tensors)} tensors"
-        sys.stderr.write(f"\rverify: rank {group.rank}, token {group.token}: {share}  ")
+        sys.stderr.write(f"\rverify: rank {group.rank}, {self._position}: {share}  ")
         sys.stderr.flush()
 
 
