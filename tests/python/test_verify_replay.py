@@ -412,3 +412,40 @@ def test_positions_of_pools_are_those_of_a_channel(dims: int) -> None:
     at = wrong[0, 2].flatten()
     at[0] = 0 if int(at[0]) else 1
     assert _is_wrong(op, given, {**outputs, "1": wrong})
+
+
+def test_a_number_that_the_type_has_excuses_nothing() -> None:
+    x = torch.full((8, 8), 0.99609375, dtype=torch.bfloat16)
+    spec = table.find("Torch.rsub")
+    assert isinstance(spec, table.Spec)
+    arguments = Arguments((x, 1.0), {})
+    for factor, is_wrong in ((1.0, False), (0.0, True), (1.5, True)):
+        found = replay.check_call(spec, arguments, {"0": (1 - x) * factor})["0"]
+        assert isinstance(found, Checked)
+        assert found.score.is_wrong == is_wrong, (factor, found.score)
+
+
+def test_a_norm_of_rows_is_not_that_of_a_matrix() -> None:
+    x = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
+    x[0] *= 1e6
+    spec = table.find("Torch.norm")
+    assert isinstance(spec, table.Spec)
+    result = x.norm(2, -1)
+    for factor, is_wrong in ((1.0, False), (1.05, True)):
+        faulty = torch.cat([result[:1], result[1:] * factor])
+        found = replay.check_call(spec, Arguments((x, 2, -1), {}), {"0": faulty})["0"]
+        assert isinstance(found, Checked)
+        assert found.score.is_wrong == is_wrong, (factor, found.score)
+
+
+def test_norms_of_fractional_order_are_not_checked() -> None:
+    a, b = x(40, 50), x(40, 50)
+    for op, order in (("Torch.dist", 2.5), ("Functional.pairwise_distance", 1.3)):
+        spec = table.find(op)
+        assert isinstance(spec, table.Spec)
+        for arguments in (
+            Arguments((a, b, order), {}),
+            Arguments((a, b), {"p": order}),
+        ):
+            with pytest.raises(Unchecked, match="fractional"):
+                replay.check_call(spec, arguments, {"0": torch.zeros(40)})

@@ -83,13 +83,13 @@ _UNSTABLE = {
     "cdist": "distances of near points depend on the algorithm",
     "ldexp": "powers of two overflow in the type of the argument",
 }
-# The arguments of norms that have the order, if it is not the second argument.
+# The arguments of norms, among which `p` or `ord` is the order.
 _NORMS = {
-    "norm": "p ord",
-    "vector_norm": "ord",
-    "normalize": "p",
-    "dist": "p",
-    "pairwise_distance": "",
+    "norm": "input p",
+    "vector_norm": "input ord",
+    "normalize": "input p",
+    "dist": "input other p",
+    "pairwise_distance": "x1 x2 p",
 }
 SOFTMAX = ("softmax", "_softmax", "log_softmax", "_log_softmax")
 LOG_SOFTMAX = ("log_softmax", "_log_softmax")
@@ -221,10 +221,12 @@ def _refuse_unstable(spec: Spec, given: Arguments) -> None:
     """Raises Unchecked for calls whose roundings depend on the algorithm."""
     if spec.plain in _UNSTABLE:
         raise Unchecked(_UNSTABLE[spec.plain])
-    name = _NORMS.get(spec.plain)
-    if name is None or spec.kind == Kind.SOLVED:
+    names = _NORMS.get(spec.plain)
+    if names is None or spec.kind == Kind.SOLVED:
         return
-    at = given.args[1:2] or [given.kwargs.get(key) for key in name.split()]
+    position = len(names.split()) - 1
+    at = [*given.args[position : position + 1]]
+    at += [given.kwargs.get(key) for key in ("p", "ord")]
     orders = [each for each in at if type(each) in (int, float)]
     if any(math.isfinite(each) and each != int(each) for each in orders):
         raise Unchecked("powers of a fractional order are rounded, and then added")
@@ -258,10 +260,23 @@ def refined(spec: Spec, given: Arguments) -> Spec:
     order = [*given.args[1:2], given.kwargs.get("ord"), given.kwargs.get("p")]
     if not any(each == "nuc" or each in (2, -2) for each in order):
         return spec
+    if spec.plain == "norm" and not _is_of_matrices(given):
+        return spec
     is_of_vectors = spec.plain == "norm" and spec.owner != "torch.linalg"
     if is_of_vectors and "nuc" not in order:
         return spec
     return dataclasses.replace(spec, kind=Kind.SOLVED)
+
+
+def _is_of_matrices(given: Arguments) -> bool:
+    """Returns whether torch.linalg.norm reduces two dimensions."""
+    dim = given.args[2] if len(given.args) > 2 else given.kwargs.get("dim")
+    if dim is not None:
+        return isinstance(dim, (tuple, list)) and len(dim) == 2
+    import torch
+
+    x = given.args[0] if given.args else None
+    return isinstance(x, torch.Tensor) and x.dim() == 2
 
 
 def backward_error_dims(spec: Spec) -> tuple[int, ...]:

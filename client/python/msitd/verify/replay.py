@@ -128,7 +128,9 @@ def _of_either(
         try:
             found = check(each)
         except Unchecked:
-            raise
+            if each is spec:
+                raise
+            continue
         except Exception as error:  # noqa: BLE001 - arguments of the other function
             failure = failure or error
             continue
@@ -418,8 +420,8 @@ class _Replay:
         if kind == Kind.ROUNDED:
             is_plain = name in references.ARITHMETIC
             noise = size * inner * (0.0 if is_plain else _ELEMENTARY)
-            is_narrow = name == "erf" and self._is_narrow()
-            return noise + _FAST_ERF if is_narrow else noise
+            dtype = self._number_dtype() if name == "erf" else None
+            return noise if dtype is None or dtype.itemsize > 2 else noise + _FAST_ERF
         if kind != Kind.ACTIVATION:
             return torch.zeros_like(size)
         if name == "logit":
@@ -452,7 +454,7 @@ class _Replay:
 
         is_of_elements = self._spec.kind in _OF_ELEMENTS
         tensors_too = is_backward or not is_of_elements
-        number_step = self._number_step(inner) if is_of_elements else 0.0
+        number_dtype = self._number_dtype() if is_of_elements else None
         sums = {k: torch.zeros_like(v.abs()) for k, v in exact.items() if is_real(v)}
         few = all(each.numel() < _FEW_ELEMENTS for each in sums.values())
         probes = _PROBES_OF_FEW if few else _PROBES
@@ -460,7 +462,7 @@ class _Replay:
             return sums
         generator = torch.Generator().manual_seed(_SEED)
         for _ in range(probes):
-            disturb = trees.Disturbance(inner, generator, tensors_too, number_step)
+            disturb = trees.Disturbance(inner, generator, tensors_too, number_dtype)
             disturb.shared = references.backward_error_dims(self._spec)
             given = disturb.of(self._wide)
             try:
@@ -487,10 +489,6 @@ class _Replay:
             for index, total in sums.items()
         }
 
-    def _is_narrow(self) -> bool:
-        given = trees.tensors_of(self._arguments)
-        return any(is_real(each) and each.dtype.itemsize < 4 for each in given)
-
     def _equal_signs(
         self, result: torch.Tensor, inner: float, grads: Tensors
     ) -> torch.Tensor:
@@ -504,13 +502,15 @@ class _Replay:
         length = min(self._length(result, grads), _PARTIAL_SUMS)
         return result.abs() * min(inner, _FLOAT32_ROUNDOFF) * math.sqrt(length) / 3
 
-    def _number_step(self, inner: float) -> float:
-        """Returns the roundoff of a number among the arguments.
+    def _number_dtype(self) -> torch.dtype | None:
+        """Returns the type to which numbers among the arguments are rounded.
 
-        Kernels of the CPU convert it to the dtype of the tensor before they add it.
+        Kernels of the CPU convert them to that of the tensor before they add them.
         """
-        given = trees.tensors_of(self._arguments)
-        return max([inner, *(roundoff(each.dtype) for each in given if is_real(each))])
+        given = [
+            each.dtype for each in trees.tensors_of(self._arguments) if is_real(each)
+        ]
+        return max(given, key=roundoff, default=None)
 
     def _growth(self, result: torch.Tensor, grads: Tensors, is_backward: bool) -> float:
         """Returns the factor by which the roundings of sums grow."""

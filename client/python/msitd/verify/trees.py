@@ -111,17 +111,21 @@ def widened(arguments: Arguments) -> Arguments:
 
 
 class Disturbance:
-    """Moves each element of a tensor by `step`, up or down at random, and each single
-    number by `number_step`. Both are parts of the number.
+    """Moves each element of a tensor by a part `step` of it, up or down at random, and
+    rounds single numbers to `number_dtype`.
     """
 
     def __init__(
-        self, step: float, generator: torch.Generator, tensors: bool, number_step: float
+        self,
+        step: float,
+        generator: torch.Generator,
+        tensors: bool,
+        number_dtype: torch.dtype | None,
     ) -> None:
         self._step = step
         self._generator = generator
         self._tensors = tensors
-        self._number_step = number_step
+        self._number_dtype = number_dtype
         # Dimensions of matrices whose elements are moved by the rounding of the norm
         # of all of them.
         self.shared: tuple[int, ...] = ()
@@ -135,8 +139,9 @@ class Disturbance:
 
         if isinstance(value, torch.Tensor):
             return self.tensor(value) if self._tensors else value
-        if type(value) is float:
-            return value * (1 + self._number_step)
+        if type(value) is float and self._number_dtype is not None:
+            wide = torch.tensor(value, dtype=torch.float64)
+            return float(wide.to(self._number_dtype))
         return value
 
     def tensor(self, value: torch.Tensor) -> torch.Tensor:
