@@ -184,8 +184,8 @@ std::string CountsText(const v1::Comparison& comparison) {
   return out;
 }
 
-// Returns a remark for runs that are equal only if rows may be in any order;
-// empty if no view permits that.
+// Returns a remark for runs that agree only if rows may be in any order; empty
+// if no view permits that.
 std::string AnyOrderText(const v1::Comparison& comparison) {
   const v1::Matching& matching = comparison.matching();
   for (const auto* const views :
@@ -212,8 +212,9 @@ std::string PassText(const Sides& sides, const v1::Comparison& comparison) {
                        AnyOrderText(comparison));
   }
   std::string out =
-      fmt::format("{} agrees with {}: {} within tolerance", sides.target,
-                  sides.golden, Tensors(comparison.pass_count()));
+      fmt::format("{} agrees with {}: {} within tolerance{}", sides.target,
+                  sides.golden, Tensors(comparison.pass_count()),
+                  AnyOrderText(comparison));
   if (others > 0) out += fmt::format(", {} not compared", others);
   return out;
 }
