@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/foreign/write/file_name.h"
 #include "client/foreign/write/writer/event_file.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
@@ -28,25 +30,29 @@ std::optional<double> NumberOf(const std::string& text) {
   return number;
 }
 
+// Returns the element of a tensor that has one.
+double OnlyElement(const v1::Summary& summary) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (summary.positive_infinity_count() > 0) return kInfinity;
+  if (summary.negative_infinity_count() > 0) return -kInfinity;
+  return summary.has_mean() ? summary.mean()
+                            : std::numeric_limits<double>::quiet_NaN();
+}
+
 class ScalarLayout final : public Layout {
  public:
   explicit ScalarLayout(ExportContext& context)
       : context_(context),
         time_s_(static_cast<double>(context.run().create_time().seconds())) {}
 
-  absl::Status BeginGroup(int32_t rank, int64_t token) override {
-    token_ = token;
-    if (rank_ == rank) return absl::OkStatus();
-    MSITD_RETURN_IF_ERROR(Finish());
-    rank_ = rank;
-    MSITD_ASSIGN_OR_RETURN(
-        file_, context_.folder().Create(fmt::format(
-                   "rank{}/{}", rank,
-                   EventFileName(context_.run().create_time().seconds()))));
-    return file_->Write(EventFileStart(time_s_));
-  }
+  bool is_grouped() const override { return false; }
 
   absl::Status Add(const v1::Tensor& record) override {
+    // The list is ordered by rank, device and token.
+    if (file_ == nullptr || record.rank() != rank_ ||
+        record.device() != device_) {
+      MSITD_RETURN_IF_ERROR(BeginDevice(record));
+    }
     scalars_.clear();
     if (record.kind() == v1::RECORD_KIND_NUMBER) {
       const auto number = NumberOf(record.value());
@@ -58,7 +64,8 @@ class ScalarLayout final : public Layout {
       context_.AddProblem(record, "it has no number that could be drawn");
       return absl::OkStatus();
     }
-    MSITD_RETURN_IF_ERROR(file_->Write(EventRecord(time_s_, token_, scalars_)));
+    MSITD_RETURN_IF_ERROR(
+        file_->Write(EventRecord(time_s_, record.token(), scalars_)));
     context_.Count(record, /*with_bytes=*/false);
     return absl::OkStatus();
   }
@@ -70,6 +77,21 @@ class ScalarLayout final : public Layout {
   }
 
  private:
+  // Further devices of a rank are runs of their own in TensorBoard, because
+  // tags do not name the device.
+  absl::Status BeginDevice(const v1::Tensor& record) {
+    MSITD_RETURN_IF_ERROR(Finish());
+    const bool is_first = record.rank() != rank_;
+    rank_ = record.rank();
+    device_ = record.device();
+    MSITD_ASSIGN_OR_RETURN(
+        file_, context_.folder().Create(fmt::format(
+                   "rank{}{}/{}", record.rank(),
+                   is_first ? "" : "." + FileName({device_}, ""),
+                   EventFileName(context_.run().create_time().seconds()))));
+    return file_->Write(EventFileStart(time_s_));
+  }
+
   void AddScalar(const v1::Tensor& record, std::string_view name,
                  double value) {
     std::string place(IoName(static_cast<Io>(record.io())));
@@ -81,8 +103,8 @@ class ScalarLayout final : public Layout {
 
   void AddSummary(const v1::Tensor& record) {
     const v1::Summary& summary = record.summary();
-    if (summary.count() == 1 && summary.has_mean()) {
-      AddScalar(record, "value", summary.mean());
+    if (summary.count() == 1) {
+      AddScalar(record, "value", OnlyElement(summary));
       return;
     }
     AddScalar(record, "l2_norm", summary.l2_norm());
@@ -98,7 +120,7 @@ class ScalarLayout final : public Layout {
   ExportContext& context_;
   const double time_s_;
   std::optional<int32_t> rank_;
-  int64_t token_ = 0;
+  std::string device_;
   std::unique_ptr<OutputFile> file_;
   std::vector<Scalar> scalars_;
 };

@@ -89,6 +89,36 @@ def test_summaries_are_scalars_over_tokens(daemon: Daemon, tmp_path: Path) -> No
         assert found["bad/output 0/mean", 2] == 1
 
 
+def test_a_loss_remains_one_curve_when_it_becomes_nan(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    losses = [1.0, math.nan, math.inf, -math.inf]
+    with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
+        for token, loss in enumerate(losses):
+            client.record(np.float32(loss), op="loss", token=token)
+    export(daemon, tmp_path / "out", "--format", "tensorboard")
+    found = exported(daemon, tmp_path / "out")
+    values = [found.pop(("loss/output 0/value", token)) for token in range(4)]
+    assert not found
+    assert np.array_equal(values, losses, equal_nan=True)
+
+
+def test_devices_of_a_rank_are_runs_of_their_own(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
+        for token in range(2):
+            for number in range(2):
+                value, device = np.float32(number), f"npu:{number}"
+                client.record(value, op="loss", token=token, device=device)
+    export(daemon, tmp_path / "out", "--format", "tensorboard")
+    folders = sorted(each.name for each in (tmp_path / "out").iterdir())
+    assert folders == ["rank0", "rank0.npu%3a1"]
+    for number, folder in enumerate(folders):
+        (file,) = (tmp_path / "out" / folder).iterdir()
+        assert set(scalars(file).values()) == {number}
+
+
 def test_names_of_ops_are_only_text(daemon: Daemon, tmp_path: Path) -> None:
     with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
         for op in EVIL_OPS:
