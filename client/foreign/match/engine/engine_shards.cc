@@ -65,10 +65,15 @@ class LayoutBuilder {
                 std::vector<ShardLayout>& out)
       : group_size_(group_size), unless_placed_(unless_placed), out_(out) {}
 
+  // `shares_heads`: several ranks have the same head of keys and values.
   void Add(const std::string& pattern, const EngineModuleRule& rule,
-           std::vector<int> sections) {
-    for (const EngineCut& cut : rule.cuts) {
-      Concat(pattern, cut.io, cut.index, cut.dim, cut.sections);
+           std::vector<int> sections, bool shares_heads) {
+    for (const auto* const cuts : {&rule.cuts, &rule.head_cuts}) {
+      // Sizes show then what each rank has.
+      if (cuts == &rule.head_cuts && shares_heads) continue;
+      for (const EngineCut& cut : *cuts) {
+        Concat(pattern, cut.io, cut.index, cut.dim, cut.sections);
+      }
     }
     const Cuts cuts = CutsOf(rule.shards);
     if (cuts.input.has_value()) {
@@ -192,11 +197,13 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
     }
     const size_t dot = op.rfind('.');
     const size_t above = op.rfind('.', dot - 1);
-    // A module below a numbered one, such as an expert, is named without it.
-    const std::string name =
-        rule->shards == EngineShards::kRowsAndSum && above != std::string::npos
-            ? "*" + op.substr(above)
-            : "*" + op.substr(dot);
+    // Modules of one name differ by the one above them: the parts of a shared
+    // expert, and `attn` in `attn`.
+    const bool needs_above =
+        rule->shards == EngineShards::kRowsAndSum || !rule->cuts.empty();
+    const std::string name = needs_above && above != std::string::npos
+                                 ? "*" + op.substr(above)
+                                 : "*" + op.substr(dot);
     by_name.emplace(name, rule);
   }
   // Longer patterns first, as the first one that fits is used.
@@ -206,6 +213,7 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
                    [](const auto& a, const auto& b) {
                      return a.first.size() > b.first.size();
                    });
+  const bool shares_heads = SizeOf("groups", sizes).value_or(ranks) < ranks;
   for (const auto& [pattern, rule] : sorted) {
     std::vector<int> sections;
     if (rule->shards == EngineShards::kParts && rule->groups.empty()) {
@@ -222,7 +230,7 @@ std::vector<ShardLayout> LayoutsOf(const EngineRun& run,
         continue;
       }
     }
-    builder.Add(pattern, *rule, std::move(sections));
+    builder.Add(pattern, *rule, std::move(sections), shares_heads);
   }
   if (out.empty()) return out;
   // Tensors of the other engine have no counterpart, or are copies. Where hooks

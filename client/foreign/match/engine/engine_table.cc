@@ -131,7 +131,7 @@ absl::Status ReadExperts(const YamlValue& value, EngineModuleRule& out) {
   return absl::OkStatus();
 }
 
-absl::Status ReadCuts(const YamlValue& value, EngineModuleRule& out) {
+absl::Status ReadCuts(const YamlValue& value, std::vector<EngineCut>& out) {
   for (size_t i = 0; i < value.keys.size(); ++i) {
     MSITD_ASSIGN_OR_RETURN(const auto place, ReadPlace(value, value.keys[i]));
     std::vector<int> numbers;
@@ -141,10 +141,10 @@ absl::Status ReadCuts(const YamlValue& value, EngineModuleRule& out) {
       numbers.push_back(*number);
     }
     if (numbers.empty()) return BadTable(value, "a cut has a dimension");
-    out.cuts.push_back({.io = place.first,
-                        .index = place.second,
-                        .dim = numbers.front(),
-                        .sections = {numbers.begin() + 1, numbers.end()}});
+    out.push_back({.io = place.first,
+                   .index = place.second,
+                   .dim = numbers.front(),
+                   .sections = {numbers.begin() + 1, numbers.end()}});
   }
   return absl::OkStatus();
 }
@@ -176,8 +176,8 @@ absl::Status ReadRuleKey(std::string_view key, const YamlValue& value,
     }
   } else if (key == "experts") {
     return ReadExperts(value, out);
-  } else if (key == "cuts") {
-    return ReadCuts(value, out);
+  } else if (key == "cuts" || key == "head_cuts") {
+    return ReadCuts(value, key == "cuts" ? out.cuts : out.head_cuts);
   } else if (key == "axes") {
     out.is_batch_first = value.text == "batch_first";
   } else if (key == "shards") {

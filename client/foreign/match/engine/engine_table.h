@@ -84,7 +84,8 @@ struct EngineModuleRule {
   std::string activations;
   bool is_batch_first = false;
   EngineShards shards = EngineShards::kNone;
-  std::vector<EngineCut> cuts;  // Before `shards`.
+  std::vector<EngineCut> cuts;       // Before `shards`.
+  std::vector<EngineCut> head_cuts;  // As `cuts`, of keys and values.
   bool has_vocabulary = false;
   bool has_logits = false;
 };

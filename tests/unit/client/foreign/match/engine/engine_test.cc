@@ -406,7 +406,7 @@ TEST(EngineMatchTest, RunsOfOneEngineWithEqualNamesNeedNoLines) {
   const Mapping mapping = MatchOf(facts, target.Build(), 1, 2);
   EXPECT_THAT(mapping.lines, IsEmpty());
   const ShardLayout* const attention =
-      LayoutOf(mapping, "*.attn", Io::kOutput, "0");
+      LayoutOf(mapping, "*.self_attn.attn", Io::kOutput, "0");
   ASSERT_NE(attention, nullptr);
   EXPECT_EQ(attention->kind, ShardLayout::Kind::kConcat);
   EXPECT_EQ(attention->dim, -1);
@@ -427,7 +427,7 @@ TEST(EngineMatchTest, RanksHaveAPartOfEachHalfOfAGate) {
   EXPECT_THAT(ViewsOf(mapping, at, Io::kInput),
               ElementsAre("act_fn split(-1,1:1,0)"));
   const ShardLayout* const gate =
-      LayoutOf(mapping, "*.act_fn", Io::kInput, "0");
+      LayoutOf(mapping, "*.mlp.act_fn", Io::kInput, "0");
   ASSERT_NE(gate, nullptr);
   EXPECT_THAT(gate->sections, ElementsAre(1, 1));
 }
