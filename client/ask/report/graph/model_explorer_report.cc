@@ -69,9 +69,9 @@ struct Op {
   int64_t unmatched_count = 0;
   int64_t skipped_count = 0;
   int64_t not_compared_count = 0;
-  // The worst row: one that fails before any other, then the one with the
-  // largest share of its bound.
-  bool worst_fails = false;
+  // The worst row: by SeverityOf, then the one with the largest share of its
+  // bound.
+  int worst_severity = -1;
   std::optional<double> worst_share;
   Json worst = Json::array();  // Attributes.
 
@@ -85,6 +85,13 @@ struct Op {
     return pass_count > 0 ? Result::kPass : Result::kSkipped;
   }
 };
+
+// Returns how bad a row is, in the order of Op::result.
+int SeverityOf(const v1::ComparisonRow& row) {
+  if (row.verdict() == v1::FAIL) return 3;
+  if (row.verdict() == v1::UNMATCHED) return 2;
+  return row.not_compared() ? 1 : 0;
+}
 
 // Returns the path of an op as a namespace: `a.b` becomes `a/b`. The viewer
 // separates levels by slashes.
@@ -212,15 +219,15 @@ absl::Status ModelExplorerReport::Add(const v1::ComparisonRow& row) {
       ++op.fail_count;
   }
   const std::optional<BoundShare> share = bounds_->Decided(row);
-  const bool fails = row.verdict() == v1::FAIL;
+  const int severity = SeverityOf(row);
   const bool is_larger =
       share.has_value() &&
       (!op.worst_share.has_value() || share->share > *op.worst_share ||
        (std::isnan(share->share) && !std::isnan(*op.worst_share)));
-  const bool is_worst = op.row_count() == 1 || (fails && !op.worst_fails) ||
-                        (fails == op.worst_fails && is_larger);
+  const bool is_worst = severity > op.worst_severity ||
+                        (severity == op.worst_severity && is_larger);
   if (!is_worst) return absl::OkStatus();
-  op.worst_fails = fails;
+  op.worst_severity = severity;
   op.worst_share =
       share.has_value() ? std::optional(share->share) : std::nullopt;
   if (file_ == ModelExplorerFile::kGraph) op.worst = AttributesOf(row, share);
@@ -292,8 +299,10 @@ absl::Status ModelExplorerReport::WriteGraph() {
   MSITD_RETURN_IF_ERROR(sink_(fmt::format(
       "{{\"label\":{},\"graphs\":[{{\"id\":{},\"nodes\":[",
       TextOf(Json(fmt::format("msitd {}", name))), TextOf(Json(name)))));
-  // Without an order, nodes have no edges.
-  const bool has_order = !comparison_.judge_context().has_unknown_order();
+  // Without an order, nodes have no edges. Comparisons of earlier versions do
+  // not state whether there is one.
+  const bool has_order = comparison_.has_judge_context() &&
+                         !comparison_.judge_context().has_unknown_order();
   for (size_t i = 0; i < entries_.size(); ++i) {
     Json node = NodeOf(entries_[i]);
     if (i > 0 && has_order) {
