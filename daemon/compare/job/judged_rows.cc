@@ -78,6 +78,8 @@ class StoredRows {
   absl::Status JudgeRow(v1::ComparisonRow& row, std::string bytes);
   void AddBounds(const StoredRowJudge::Outcome& outcome,
                  const v1::ComparisonRow& row);
+  // Shows the bounds with which all rows would pass, if they are known.
+  void ShowBounds();
   void Finish();
   // Copies what the source has found, if the same row fails first.
   void TakeDivergence();
@@ -97,6 +99,7 @@ class StoredRows {
   std::map<int64_t, v1::ComparisonRow> shown_;
   // The first token with a row that fails now and did not before.
   int64_t first_new_failure_ = std::numeric_limits<int64_t>::max();
+  bool are_bounds_known_ = true;
 };
 
 std::vector<const v1::ComparisonRow*> StoredRows::RowsInHeader(
@@ -169,9 +172,7 @@ absl::Status StoredRows::JudgeBatch(Batch& batch) {
   for (size_t i = 0; i < batch.bytes.size(); ++i) {
     MSITD_RETURN_IF_ERROR(JudgeRow(batch.rows[i], std::move(batch.bytes[i])));
   }
-  if (required_tolerances_.changed()) {
-    required_tolerances_.Show(observer_.header());
-  }
+  ShowBounds();
   return absl::OkStatus();
 }
 
@@ -203,19 +204,29 @@ absl::Status StoredRows::JudgeRow(v1::ComparisonRow& row, std::string bytes) {
 void StoredRows::AddBounds(const StoredRowJudge::Outcome& outcome,
                            const v1::ComparisonRow& row) {
   const int64_t number = row.row();
+  are_bounds_known_ = are_bounds_known_ && outcome.are_bounds_known;
   if (outcome.is_stated) return;
   if (outcome.has_bounds) {
     required_tolerances_.Add(outcome.verification, outcome.metrics, number);
   }
-  for (const StatisticsOutcome::JudgedPart& part : outcome.parts) {
-    required_tolerances_.AddStatistics(part.verification, part.metrics, number);
-  }
   if (row.verdict() == v1::FAIL) required_tolerances_.AddFailure(number);
+}
+
+void StoredRows::ShowBounds() {
+  v1::Comparison& header = observer_.header();
+  if (are_bounds_known_) {
+    if (required_tolerances_.changed()) required_tolerances_.Show(header);
+    return;
+  }
+  // With these bounds, rows would fail whose own ones are not known.
+  header.clear_required_tolerances();
+  header.clear_hopeless_count();
+  header.set_first_hopeless_row(-1);
 }
 
 void StoredRows::Finish() {
   v1::Comparison& header = observer_.header();
-  required_tolerances_.Show(header);
+  ShowBounds();
   findings_.Show(header);
   header.clear_first_inequality();
   if (source_.has_first_inequality()) {
@@ -258,7 +269,13 @@ void StoredRows::TakeMakers() {
   v1::Comparison& header = observer_.header();
   header.clear_makers();
   header.clear_first_origin();
+  const auto fails = [this](const v1::Maker& maker) {
+    return shown_.at(maker.row().row()).verdict() == v1::FAIL;
+  };
+  // Without the first cause, another row would be one.
+  if (source_.makers().empty() || !fails(source_.makers(0))) return;
   for (const v1::Maker& maker : source_.makers()) {
+    if (!fails(maker)) continue;
     v1::Maker& out = *header.add_makers();
     out = maker;
     *out.mutable_row() = shown_.at(maker.row().row());
@@ -322,6 +339,7 @@ v1::Comparison JudgedHeader(const v1::Comparison& source,
                            &v1::Comparison::clear_input_difference,
                            &v1::Comparison::clear_required_tolerances,
                            &v1::Comparison::clear_layout_hints,
+                           &v1::Comparison::clear_view_hints,
                            &v1::Comparison::clear_idle_rules,
                            &v1::Comparison::clear_watches,
                            &v1::Comparison::clear_follow,

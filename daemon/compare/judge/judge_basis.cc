@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compare/judge/judge_basis.h"
 
+#include <algorithm>
+#include <array>
+
 #include "daemon/compare/judge/precision.h"
 #include "daemon/compare/view/tensor_view.h"
 #include "protos/base/dtype.h"
@@ -17,6 +20,13 @@ DType PrecisionOf(v1::DType joined, const v1::ComparedTensor& side) {
                                                              : joined);
 }
 
+// Returns whether copies differ, or shards do not fit together.
+bool HasWrongShards(const LogicalTensor& tensor) {
+  return DifferingCopies(tensor) != nullptr ||
+         (tensor.assembly != nullptr &&
+          tensor.assembly->problem == Assembly::Problem::kShardsUnfit);
+}
+
 PairForm FormOf(const v1::ComparedTensor& golden) {
   const auto kind = static_cast<RecordKind>(golden.kind());
   if (IsValue(kind)) return PairForm::kValues;
@@ -28,12 +38,12 @@ PairForm FormOf(const v1::ComparedTensor& golden) {
 
 void AddJudgeBasis(const TensorPair& pair, const PairPlan& plan,
                    bool is_model_input, v1::ComparisonRow& row) {
-  bool has_differing_copies = false;
-  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
-    has_differing_copies |=
-        tensor != nullptr && DifferingCopies(*tensor) != nullptr;
-  }
-  if (has_differing_copies) {
+  const std::array sides = {pair.golden, pair.target};
+  const bool has_wrong_shards =
+      std::any_of(sides.begin(), sides.end(), [](const auto* tensor) {
+        return tensor != nullptr && HasWrongShards(*tensor);
+      });
+  if (has_wrong_shards && row.verdict() == v1::FAIL) {
     row.mutable_judge_basis()->set_has_differing_copies(true);
   }
   if (pair.golden == nullptr || pair.target == nullptr || row.bitwise_equal()) {

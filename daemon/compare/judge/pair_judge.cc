@@ -569,14 +569,17 @@ void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row) {
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
     const Assembly* const found =
         tensor == nullptr ? nullptr : DifferingCopies(*tensor);
-    if (found == nullptr || (is_alone && found->is_open_ended)) continue;
+    if (found == nullptr) continue;
     const Assembly& assembly = *found;
     std::string reason =
         fmt::format("{} {}: {}", tensor == pair.golden ? "golden" : "target",
                     AssemblyText(assembly), assembly.difference);
     const bool is_placed = !assembly.shards.front().placement.empty();
-    if (is_alone && pair.mapped_pair.has_value() && !is_placed) {
+    const bool is_left_out = pair.mapped_pair.has_value() && !is_placed;
+    if (is_alone && (assembly.is_open_ended || is_left_out)) {
       row.set_reason(fmt::format("{}; {}", row.reason(), reason));
+      // A layout states that the tensors are copies.
+      if (!assembly.is_open_ended) row.set_not_compared(true);
       continue;
     }
     if (!row.reason().empty()) reason += "; " + row.reason();

@@ -80,7 +80,8 @@ RowMetrics DecisiveMetrics(const TensorPair& pair, const PairPlan& plan,
 // Fails the row if shards that should be equal copies differ. This overrides
 // any other verdict. It applies to tensors without a counterpart only if their
 // placement states that the shards are copies, or a layout does and no mapping
-// states that they have no counterpart.
+// states that they have no counterpart. The reasons of the others have the
+// difference, and those of which a layout states it count as not compared.
 void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
 
 // Adds remarks on how shards were combined to a row that passes.

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/compare/judge/closing_value.h"
 #include "daemon/compare/judge/judge_basis.h"
 #include "daemon/compare/judge/pair_plan.h"
 #include "daemon/compare/judge/row_builder.h"
@@ -32,21 +33,32 @@ bool IsOfStatistics(const v1::ComparisonRow& row) {
          KindOf(row.target()) == RecordKind::kStatistics;
 }
 
-// Returns whether another policy may have another verdict for the row.
-bool DependsOnPolicy(const v1::ComparisonRow& row) {
-  if (!row.has_golden() || !row.has_target() || row.bitwise_equal() ||
+// Returns whether no policy has another verdict for the row.
+bool IsDecided(const v1::ComparisonRow& row) {
+  if (!row.has_golden() || !row.has_target() ||
       row.judge_basis().has_differing_copies()) {
-    return false;
+    return true;
   }
-  const bool is_judged = row.verdict() == v1::PASS ||
-                         row.verdict() == v1::FAIL || row.lacks_metrics();
   const RecordKind golden = KindOf(row.golden());
   const RecordKind target = KindOf(row.target());
-  const bool is_of_values =
-      !IsOfStatistics(row) && (golden != target || IsTextOnly(golden));
-  return is_judged && !is_of_values &&
-         (ElementCount(row.golden().shape()) != 0 ||
-          ElementCount(row.target().shape()) != 0);
+  const auto is_compared = [](RecordKind kind) {
+    return kind == RecordKind::kTensor || kind == RecordKind::kStatistics;
+  };
+  // Texts and numbers, also beside a tensor.
+  return !is_compared(golden) || !is_compared(target);
+}
+
+bool HasElements(const v1::ComparisonRow& row) {
+  return ElementCount(row.golden().shape()) != 0 ||
+         ElementCount(row.target().shape()) != 0;
+}
+
+// Returns whether a side looks like scores to which a mask was added.
+bool MayHaveMask(const v1::ComparedTensor& side) {
+  if (static_cast<DType>(side.dtype()) == DType::kBool) return true;
+  return side.infinity_count() > 0 ||
+         (side.has_min() &&
+          (IsClosing(side.min()) || IsClosing(side.min() / 2)));
 }
 
 // Sets the verdict, and clears everything that belonged to the earlier one.
@@ -150,19 +162,6 @@ std::string LacksText(const std::vector<int>& names) {
                            fmt::join(texts, ", "));
 }
 
-LogicalTensor StatisticsOf(const v1::ComparisonRow& row,
-                           const v1::ComparedTensor& side) {
-  LogicalTensor out;
-  out.key.op = row.op();
-  out.key.io = static_cast<Io>(row.io());
-  out.key.index = row.index();
-  out.kind = RecordKind::kStatistics;
-  out.dtype = static_cast<DType>(side.dtype());
-  out.shape = ShapeOf(side);
-  out.value = side.value();
-  return out;
-}
-
 }  // namespace
 
 RowMetrics MetricsOf(const v1::ComparisonRow& row) {
@@ -184,23 +183,49 @@ RowMetrics MetricsOf(const v1::ComparisonRow& row) {
 
 StoredRowJudge::Outcome StoredRowJudge::Judge(v1::ComparisonRow& row) const {
   Outcome out;
-  if (!DependsOnPolicy(row)) return out;
+  if (IsDecided(row)) return out;
+  const bool is_judged = row.verdict() == v1::PASS ||
+                         row.verdict() == v1::FAIL || row.lacks_metrics();
+  if (!is_judged) {
+    if (!is_same_) KeepSkipped(row, out);
+    return out;
+  }
   const bool were_compared = ShapesAgree(row, earlier_.shape_rule());
-  if (!ShapesAgree(row, policy_.shape_rule()) ||
-      (!were_compared && !HasMetrics(row))) {
+  const bool are_compared = ShapesAgree(row, policy_.shape_rule());
+  const bool has_verdict = row.bitwise_equal() || !HasElements(row);
+  if (!are_compared || (!were_compared && !has_verdict && !HasMetrics(row))) {
     JudgeShapes(row, out);
     return out;
   }
+  if (has_verdict && were_compared && !row.lacks_metrics()) return out;
   // The earlier verdict is for the shapes only.
   if (!were_compared) row.set_lacks_metrics(true);
-  if (IsOfStatistics(row)) {
-    JudgeOfStatistics(row, out);
-  } else {
+  if (has_verdict || (IsOfStatistics(row) && !(is_same_ && were_compared))) {
+    Lack("only its bytes, statistics or shapes were compared", row, out);
+  } else if (!IsOfStatistics(row)) {
     const Verification last = VerificationOf(earlier_, row);
     out.verification = VerificationOf(policy_, row);
     JudgeOfTensors(last, row, out);
   }
   return out;
+}
+
+void StoredRowJudge::KeepSkipped(v1::ComparisonRow& row, Outcome& out) {
+  constexpr std::string_view kEarlier = "skipped under the earlier policy: ";
+  out.is_kept = false;
+  std::string reason = row.reason();
+  if (!reason.starts_with(kEarlier)) reason = std::string(kEarlier) + reason;
+  row.set_reason(std::move(reason));
+  row.set_not_compared(true);
+}
+
+void StoredRowJudge::Lack(std::string reason, v1::ComparisonRow& row,
+                          Outcome& out) {
+  out.is_kept = false;
+  row.clear_predicate();
+  row.clear_rtol();
+  row.clear_atol();
+  DecideAgain(v1::SKIPPED, std::move(reason), row);
 }
 
 void StoredRowJudge::JudgeShapes(v1::ComparisonRow& row, Outcome& out) const {
@@ -223,50 +248,6 @@ void StoredRowJudge::JudgeShapes(v1::ComparisonRow& row, Outcome& out) const {
               row);
 }
 
-void StoredRowJudge::JudgeOfStatistics(v1::ComparisonRow& row,
-                                       Outcome& out) const {
-  const bool are_alike = KindOf(row.golden()) == KindOf(row.target());
-  const bool is_kept = is_same_ && !row.lacks_metrics();
-  if (is_kept && !are_alike) return;
-  if (is_kept) {
-    out.parts =
-        JudgeStatistics(StatisticsOf(row, row.target()),
-                        StatisticsOf(row, row.golden()), policy_, BasisOf(row))
-            .parts;
-    return;
-  }
-  out.is_kept = false;
-  row.clear_predicate();
-  if (!are_alike) {
-    DecideAgain(
-        v1::SKIPPED,
-        "the statistics of the side that is a tensor are not in the row", row);
-    return;
-  }
-  StatisticsOutcome outcome =
-      JudgeStatistics(StatisticsOf(row, row.target()),
-                      StatisticsOf(row, row.golden()), policy_, BasisOf(row));
-  row.clear_rtol();
-  row.clear_atol();
-  row.set_statistics_in_part(outcome.is_in_part);
-  DecideAgain(outcome.verdict, std::move(outcome.reason), row);
-  row.set_lacks_metrics(false);
-  if (outcome.deciding_part >= 0) {
-    const Verification& by =
-        outcome.parts[static_cast<size_t>(outcome.deciding_part)].verification;
-    row.set_predicate(by.predicate->text());
-    if ((by.request.sets & compute::kToleranceSet) != 0) {
-      row.set_rtol(by.request.rtol);
-      row.set_atol(by.request.atol);
-    }
-  }
-  for (const StatisticsOutcome::JudgedPart& part : outcome.parts) {
-    out.metrics = Worst(out.metrics, part.metrics);
-  }
-  EncodeMetrics(out.metrics, row);
-  out.parts = std::move(outcome.parts);
-}
-
 bool StoredRowJudge::IsSame(const Verification& last, const Verification& next,
                             const v1::ComparisonRow& row) const {
   const compute::ElementRequest& a = last.request;
@@ -282,7 +263,8 @@ bool StoredRowJudge::IsSame(const Verification& last, const Verification& next,
 }
 
 std::string StoredRowJudge::WhyMetricsDoNotCount(
-    const Verification& verification, const v1::ComparisonRow& row) const {
+    const Verification& last, const Verification& verification,
+    const v1::ComparisonRow& row) const {
   if (row.judge_basis().is_in_any_order()) {
     return "the tolerance of the earlier policy determined which rows of both "
            "tensors were compared";
@@ -291,8 +273,13 @@ std::string StoredRowJudge::WhyMetricsDoNotCount(
     return "the metrics leave out elements that a mask closes in both runs";
   }
   if (context_.has_stated_tolerances() && verification.is_default) {
-    return "the golden run states a tolerance of this tensor, which is not in "
-           "the row";
+    return "the golden run may state a tolerance of this tensor, which is not "
+           "in the row";
+  }
+  if (verification.is_default && !last.is_default &&
+      MayHaveMask(row.golden()) && MayHaveMask(row.target())) {
+    return "a mask may close elements in both runs, which the default policy "
+           "leaves out";
   }
   return "";
 }
@@ -310,7 +297,7 @@ void StoredRowJudge::JudgeOfTensors(const Verification& last,
   }
   out.is_kept = false;
   row.set_predicate(next.predicate->text());
-  std::string obstacle = WhyMetricsDoNotCount(next, row);
+  std::string obstacle = WhyMetricsDoNotCount(last, next, row);
   if (!obstacle.empty()) {
     row.clear_predicate();
     DecideAgain(v1::SKIPPED, std::move(obstacle), row);
@@ -320,6 +307,7 @@ void StoredRowJudge::JudgeOfTensors(const Verification& last,
     JudgeByMetrics(last, row, out);
     return;
   }
+  out.are_bounds_known = false;
   if (next.hash_decides && HasOtherHash(row)) {
     row.clear_predicate();
     DecideAgain(v1::FAIL, "the hashes differ", row);
@@ -342,7 +330,15 @@ void StoredRowJudge::JudgeByMetrics(const Verification& last,
   const StoredTolerance tolerance =
       JudgeTolerance(row, next.request, out.metrics);
   computed &= ~compute::kToleranceSet;
-  if (tolerance == StoredTolerance::kSame) computed |= compute::kToleranceSet;
+  if (tolerance == StoredTolerance::kSame) {
+    computed |= compute::kToleranceSet;
+  } else {
+    // They are those of the earlier policy.
+    row.clear_rtol();
+    row.clear_atol();
+    row.clear_metrics();
+    EncodeMetrics(out.metrics, row);
+  }
   const std::vector<int> missing =
       NotComputed(predicate, out.metrics, computed);
   RowMetrics values = out.metrics;
@@ -356,6 +352,7 @@ void StoredRowJudge::JudgeByMetrics(const Verification& last,
   least[kOutlierCountMetric] = 1;
   if (holds != true && tolerance == StoredTolerance::kExceeded &&
       predicate.CannotHold(least)) {
+    out.are_bounds_known = false;
     DecideAgain(v1::FAIL,
                 fmt::format("elements exceed rtol {:g}, atol {:g}",
                             next.request.rtol, next.request.atol),
@@ -364,6 +361,7 @@ void StoredRowJudge::JudgeByMetrics(const Verification& last,
   }
   if (!holds.has_value() && !missing.empty()) {
     if (const auto proven = ProveFailure(next, row)) {
+      out.are_bounds_known = false;
       DecideAgain(v1::FAIL, predicate.FirstFailure(*proven) + kBySummaries,
                   row);
       return;

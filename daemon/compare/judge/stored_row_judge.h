@@ -26,11 +26,14 @@ namespace msitd::compare {
 //   stored metrics prove that no element, or some element, exceeds them.
 // - The default policy passes some rows although they exceed its bounds, and
 //   leaves out closed places of masks. Such a row keeps its verdict if both
-//   policies require the same of it. Otherwise, its bounds decide.
-// - Rows that do not depend on a policy keep their verdicts: equal bytes,
-// values
-//   that are texts, copies of shards that differ, and rows that are unmatched
-//   or skipped.
+//   policies require the same of it. Otherwise, its bounds decide, or nothing
+//   does if a mask may be in both runs.
+// - Statistics are judged only by the policy of the comparison.
+// - Rows that the earlier policy skipped stay skipped, and count as not
+//   compared.
+// - Rows of equal bytes and rows without elements depend on the rule for shapes
+//   only. Values that are texts, shards that differ or do not fit, and rows
+//   that are unmatched keep their verdicts.
 //
 // Only presets need more than the row (JudgeBasis): tolerances by type also
 // depend on how the pair was computed.
@@ -56,7 +59,9 @@ class StoredRowJudge {
     bool has_bounds = false;
     Verification verification = {};
     RowMetrics metrics = {};
-    std::vector<StatisticsOutcome::JudgedPart> parts = {};
+    // False for a row that fails although the bounds with which it would pass
+    // are not known.
+    bool are_bounds_known = true;
     // True if the row follows a statement of the golden run on its tolerance,
     // which no flag replaces.
     bool is_stated = false;
@@ -66,11 +71,15 @@ class StoredRowJudge {
 
  private:
   void JudgeShapes(v1::ComparisonRow& row, Outcome& out) const;
-  void JudgeOfStatistics(v1::ComparisonRow& row, Outcome& out) const;
+  // Keeps a row that the earlier policy skipped as one that is not compared.
+  static void KeepSkipped(v1::ComparisonRow& row, Outcome& out);
+  // Skips a row for want of what its verdict needs.
+  static void Lack(std::string reason, v1::ComparisonRow& row, Outcome& out);
   void JudgeOfTensors(const Verification& last, v1::ComparisonRow& row,
                       Outcome& out) const;
   // Returns why no metric of the row can be used; empty if they can.
-  std::string WhyMetricsDoNotCount(const Verification& verification,
+  std::string WhyMetricsDoNotCount(const Verification& last,
+                                   const Verification& verification,
                                    const v1::ComparisonRow& row) const;
   void JudgeByMetrics(const Verification& last, v1::ComparisonRow& row,
                       Outcome& out) const;

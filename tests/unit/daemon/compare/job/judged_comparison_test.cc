@@ -72,6 +72,7 @@ class JudgedComparisonTest : public ::testing::Test {
   uint64_t Compare(const PolicySpec& spec = {}) {
     ComparisonPlan plan{"g", "t", {}, {}};
     plan.policy = MakePolicy(spec);
+    plan.selector.kinds = {RecordKind::kTensor, RecordKind::kStatistics};
     const auto started = jobs_->Start({}, std::move(plan));
     EXPECT_TRUE(started.ok()) << started.status();
     const uint64_t id = ParseComparisonName(started->name()).value();
@@ -283,6 +284,76 @@ TEST_F(JudgedComparisonTest, ShapesAreJudgedByTheNewRule) {
   EXPECT_NE(Verdicts(judged)[0], v1::PASS);
   EXPECT_THAT(Verdicts(Judge(judged, Tolerance("nl2 <= 1"))),
               ElementsAre(v1::FAIL));
+}
+
+TEST_F(JudgedComparisonTest, EqualBytesOfOtherShapesFailByTheNewRule) {
+  golden_.Record(Floats("op", {1, 2}));
+  RecordedTensor wide = Floats("op", {1, 2});
+  wide.shape = {1, 2};
+  target_.Record(wide);
+  PolicySpec squeeze;
+  squeeze.shape_rule = ShapeRule::kSqueeze;
+  const uint64_t id = Compare(squeeze);
+  EXPECT_THAT(Verdicts(id), ElementsAre(v1::PASS));
+  ExpectAsCompared(Judge(id, {}), {});
+  EXPECT_THAT(Rows(Judge(id, {}))[0].reason(), HasSubstr("shape: target"));
+}
+
+// The metrics of the earlier policy include the closed places.
+TEST_F(JudgedComparisonTest, MasksAreNotJudgedByTheDefaultPolicy) {
+  constexpr float kClosed = -3.4028234663852886e38F;
+  std::vector<float> golden(16, kClosed);
+  std::vector<float> target(16, kClosed);
+  for (size_t i = 0; i < 8; ++i) {
+    golden[i] = static_cast<float>(i);
+    target[i] = static_cast<float>(8 - i);
+  }
+  RecordPair("scores", golden, target);
+  const uint64_t id = Compare(Tolerance("max_abs <= 100"));
+  EXPECT_THAT(Verdicts(id), ElementsAre(v1::PASS));
+  const uint64_t judged = Judge(id, {});
+  EXPECT_THAT(Verdicts(judged), ElementsAre(v1::SKIPPED));
+  EXPECT_THAT(Rows(judged)[0].reason(), HasSubstr("mask"));
+  EXPECT_TRUE(Get(judged).partial());
+}
+
+TEST_F(JudgedComparisonTest, StatisticsAreJudgedByTheirOwnPolicyOnly) {
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    RecordedTensor statistics = Floats("op", {1, 2});
+    statistics.bytes.clear();
+    statistics.kind = RecordKind::kStatistics;
+    statistics.value = run == &golden_ ? R"({"max":2})" : R"({"max":2.5})";
+    run->Record(statistics);
+  }
+  const uint64_t id = Compare(Tolerance("max_abs <= 1"));
+  const auto before = Verdicts(id);
+  EXPECT_EQ(Verdicts(Judge(id, Tolerance("max_abs <= 1"))), before);
+  ComparisonJobs::JudgeRequest request;
+  request.source = {id, Get(id), MakePolicy(Tolerance("max_abs <= 1"))};
+  request.source.comparison.mutable_policy()->add_rules()->set_op_pattern("a");
+  request.policy = MakePolicy(Tolerance("max_abs <= 2"));
+  const auto started = jobs_->Judge(std::move(request));
+  ASSERT_TRUE(started.ok()) << started.status();
+  const uint64_t judged = ParseComparisonName(started->name()).value();
+  EXPECT_TRUE(AwaitEnd(*jobs_, judged).partial());
+  EXPECT_THAT(Verdicts(judged), ElementsAre(v1::SKIPPED));
+}
+
+TEST_F(JudgedComparisonTest, RowsHaveNoTolerancesOfTheEarlierPolicy) {
+  RecordPair("a", {1, 100}, {1.5F, 100});
+  const uint64_t id = Compare(OfNumbers(0.1, 0.1));
+  EXPECT_TRUE(Rows(id)[0].has_rtol());
+  const v1::ComparisonRow row = Rows(Judge(id, Tolerance("nl2 <= 1")))[0];
+  EXPECT_EQ(row.verdict(), v1::PASS);
+  EXPECT_FALSE(row.has_rtol());
+  EXPECT_FALSE(row.has_atol());
+  for (const v1::MetricValue& metric : row.metrics()) {
+    EXPECT_NE(metric.metric(), "outlier_count");
+  }
+  // Nothing states with which numbers the row would pass.
+  const uint64_t failed = Judge(id, OfNumbers(0.1, 0.39));
+  EXPECT_EQ(Get(failed).required_tolerances_size(), 0);
+  EXPECT_EQ(Get(failed).hopeless_count(), 0);
 }
 
 TEST_F(JudgedComparisonTest, OnlyCompleteComparisonsAreJudged) {
