@@ -195,7 +195,7 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
            "msitctl run export golden-fp32 --format npy --out golden\n"
            "msitctl run export tp8-bf16 --format pt --out tp8 --ranks 0 "
            "--tokens 0-3 --ops '*.attention.*'\n"
-           "msitctl run export train --format tensorboard --out logs",
+           "msitctl run export golden-fp32 --format tensorboard --out logs",
        .rpcs = "RunService.GetRun, TensorService.SummarizeTensors, "
                "TensorService.ListTensors, TensorService.ReadTensors, "
                "TensorService.ReadTensor"},
