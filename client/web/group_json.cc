@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -19,12 +18,7 @@ namespace {
 using GroupMessage = v1::SummarizeComparisonRowsResponse::Group;
 
 std::string WorstJson(const GroupMessage& group) {
-  if (!group.has_worst()) return "null";
-  if (std::isnan(group.worst())) return "\"nan\"";
-  if (std::isinf(group.worst())) {
-    return group.worst() < 0 ? "\"-inf\"" : "\"inf\"";
-  }
-  return fmt::format("{:.6g}", group.worst());
+  return group.has_worst() ? NumberJson(group.worst(), 6) : "null";
 }
 
 }  // namespace
