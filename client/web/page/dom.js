@@ -53,6 +53,20 @@ export function svg(tag, properties, ...children) {
 }
 
 /**
+ * Replaces the children of an element. The field at the position of the one that
+ * has the focus gets it.
+ * @param {Element} element
+ * @param {...Child} children
+ */
+export function replaceIn(element, ...children) {
+  const fields = () => /** @type {HTMLElement[]} */ ([...element.querySelectorAll("input, select, button")]);
+  const at = fields().findIndex((field) => field === document.activeElement);
+  element.replaceChildren();
+  append(element, children);
+  fields()[at]?.focus();
+}
+
+/**
  * @param {Element} element
  * @param {Child[]} children
  */

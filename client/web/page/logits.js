@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest logits of both runs at one position.
 import { call } from "./api.js";
-import { h } from "./dom.js";
+import { h, replaceIn } from "./dom.js";
 import { countText, numberText, toNumber } from "./format.js";
 import { positionFields } from "./values.js";
 
@@ -12,8 +12,10 @@ const LOGITS = /(^|[._/])(lm_?head|logits?|logits_processor|output_layer|embed_o
 export const hasLogits = (row) => row.io === "output" && LOGITS.test(row.op);
 
 /** @param {any} side */
-const cellsOf = (side) => side
-    ? [countText(side.rank + 1), numberText(side.value), `${(100 * toNumber(side.share)).toPrecision(3)} %`] : ["-", "-", "-"];
+const cellsOf = (side) => side ? [
+  side.rank === null ? "-" : countText(side.rank + 1), numberText(side.value),
+  Number.isFinite(toNumber(side.share)) ? `${(100 * side.share).toPrecision(3)} %` : "-",
+] : ["-", "-", "-"];
 
 /** @param {any} page */
 function table(page) {
@@ -29,9 +31,17 @@ function table(page) {
 function choiceText(page) {
   const first = (/** @type {"golden" | "target"} */ side) => page.top.find((/** @type {any} */ item) => item[side]?.rank === 0);
   const [golden, target] = [first("golden"), first("target")];
-  if (!golden || !target) return "Only one run has these logits.";
-  return golden.id === target.id ? `Both runs prefer token ${golden.id}.`
-      : `The runs prefer different tokens: golden ${golden.id}, target ${target.id}.`;
+  const count = page.shape[page.shape.length - 1];
+  /** @type {string[]} */
+  const texts = page.nan_counts.map((/** @type {number} */ nans, /** @type {number} */ i) => nans === 0 ? ""
+      : `${nans === count ? "The" : `${countText(nans)} of the`} ${i ? "target's" : "golden"} logits are NaN.`);
+  if (golden && target) {
+    texts.unshift(golden.id === target.id ? `Both runs prefer token ${golden.id}.`
+        : `The runs prefer different tokens: golden ${golden.id}, target ${target.id}.`);
+  } else if (!page.nan_counts.includes(count)) {
+    texts.unshift("Only one run has these logits.");
+  }
+  return texts.filter((text) => text).join(" ");
 }
 
 /**
@@ -52,7 +62,7 @@ export function logitsSection(comparison, row, signal) {
         return;
       }
       const { shape, at } = page;
-      place.replaceChildren(h("p", {}, choiceText(page)),
+      replaceIn(place, h("p", {}, choiceText(page)),
         h("div", { class: "bar" }, ...positionFields(shape, at, [shape.length - 1], load)), table(page),
         h("p", { class: "dim" }, "golden and target: the position in the order of the run. share: the softmax over all " +
           `${countText(shape[shape.length - 1])} logits.`));
