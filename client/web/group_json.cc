@@ -27,6 +27,11 @@ ask::Outcome GroupsPage(ask::Connection& connection,
                         const v1::SummarizeComparisonRowsRequest& request,
                         std::string& json) {
   using Stub = v1::ComparisonService::Stub;
+  if (connection.fanout() != nullptr) {
+    return ask::DaemonError(
+        grpc::StatusCode::UNIMPLEMENTED, "",
+        "rows of several daemons are not reduced to groups");
+  }
   // Before the rows, so that none is produced in between.
   v1::Comparison comparison;
   MSITCTL_RETURN_IF_FAILED(connection.AskByName(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The largest logits of both runs at one position.
 import { call } from "./api.js";
-import { h, replaceIn } from "./dom.js";
+import { dim, h, replaceIn, scrolling } from "./dom.js";
 import { countText, numberText, toNumber } from "./format.js";
 import { positionFields } from "./values.js";
 
@@ -20,7 +20,7 @@ const cellsOf = (side) => side ? [
 /** @param {any} page */
 function table(page) {
   const heads = ["token id", "golden", "logit", "share", "target", "logit", "share"];
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Largest logits" }, h("table", {},
+  return scrolling("Largest logits", h("table", {},
     h("thead", {}, h("tr", {}, ...heads.map((text) => h("th", { scope: "col", class: "n" }, text)))),
     h("tbody", {}, ...page.top.map((/** @type {any} */ item) => h("tr", { class: item.golden && item.target && item.golden.rank !== item.target.rank && "unmatched" },
         h("th", { scope: "row", class: "n" }, item.id),
@@ -44,11 +44,7 @@ function choiceText(page) {
   return texts.filter((text) => text).join(" ");
 }
 
-/**
- * @param {string} comparison
- * @param {any} row
- * @param {AbortSignal} signal
- */
+/** @param {string} comparison @param {any} row @param {AbortSignal} signal */
 export function logitsSection(comparison, row, signal) {
   const place = h("div");
   let generation = 0;
@@ -58,13 +54,13 @@ export function logitsSection(comparison, row, signal) {
       const page = await call("page.logits", { comparison, row: row.row, at: wanted }, signal);
       if (mine !== generation) return;
       if (page.note) {
-        place.replaceChildren(h("p", { class: "dim" }, `Not shown: ${page.note}.`));
+        place.replaceChildren(dim(`Not shown: ${page.note}.`));
         return;
       }
       const { shape, at } = page;
       replaceIn(place, h("p", {}, choiceText(page)),
         h("div", { class: "bar" }, ...positionFields(shape, at, [shape.length - 1], load)), table(page),
-        h("p", { class: "dim" }, "golden and target: the position in the order of the run. share: the softmax over all " +
+        dim("golden and target: the position in the order of the run. share: the softmax over all " +
           `${countText(shape[shape.length - 1])} logits.`));
     } catch (error) {
       if (mine !== generation || signal.aborted) return;

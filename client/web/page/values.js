@@ -2,7 +2,7 @@
 // The elements of a row: the error against the value, and two dimensions of both
 // tensors as pictures. The server reduces them, so their size does not matter.
 import { ApiError, call } from "./api.js";
-import { h, replaceIn, svg } from "./dom.js";
+import { dim, h, replaceIn, svg } from "./dom.js";
 import { countText, numberText, toNumber } from "./format.js";
 
 // Larger tensors are read only if the user wants to see them.
@@ -57,7 +57,7 @@ function densityChart(density) {
     const [from, to] = [Math.max(x0, y0 - shift), Math.min(x1, y1 - shift)];
     if (!hasX || !hasY || from >= to) continue;
     shapes.push(svg("line", { class: "cursor", x1: px(from), y1: py(from + shift), x2: px(to), y2: py(to + shift) }),
-                svg("text", { class: "halo", x: px(to) - 3, y: py(to + shift) + 12, "text-anchor": "end" }, text));
+        svg("text", { class: "halo", x: px(to) - 3, y: py(to + shift) + 12, "text-anchor": "end" }, text));
   }
   for (const [cell, text] of /** @type {[number, string][]} */ ([
     [0.5, "0"], ...hasX ? [[1, powerText(x0)], [wide, powerText(x1)]] : []])) {
@@ -68,16 +68,17 @@ function densityChart(density) {
     shapes.push(svg("text", { x: LEFT - 5, y: y(cell) + (cell === high ? 9 : cell === 1 ? -5 : 4), "text-anchor": "end" }, text));
   }
   shapes.push(svg("text", { x: (LEFT + RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, "magnitude of the golden value"),
-              svg("text", { x: 12, y: (TOP + BOTTOM) / 2, "text-anchor": "middle",
-                            transform: `rotate(-90 12 ${(TOP + BOTTOM) / 2})` }, "difference"));
+      svg("text", { x: 12, y: (TOP + BOTTOM) / 2, "text-anchor": "middle",
+        transform: `rotate(-90 12 ${(TOP + BOTTOM) / 2})` }, "difference"));
   return svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
-                      "aria-label": `Difference against magnitude. ${densityText(density)}` }, ...shapes);
+        "aria-label": `Difference against magnitude. ${densityText(density)}` }, ...shapes);
 }
 
 /** @param {any} density */
 function densityText(density) {
-  const equal = density.cells.filter((/** @type {number[]} */ cell) => cell[1] === 0)
-      .reduce((/** @type {number} */ sum, /** @type {number[]} */ cell) => sum + cell[2], 0);
+  /** @type {number[][]} */
+  const cells = density.cells;
+  const equal = cells.reduce((sum, [, y, count]) => sum + (y === 0 ? count : 0), 0);
   const differ = density.element_count - density.non_finite_count - equal;
   return `${countText(density.element_count)} elements${density.is_sample ? " of a sample" : ""}: ` +
       `${countText(equal)} equal, ${countText(differ)} differ` +
@@ -95,8 +96,8 @@ export function positionFields(shape, at, skipped, onChange) {
   return shape.flatMap((extent, dim) => skipped.includes(dim) || extent === 1 ? [] : [
     h("label", {}, `dim ${dim} `, h("input", {
       type: "number", min: 0, max: extent - 1, value: at[dim],
-      onchange: (/** @type {Event} */ event) => {
-        const value = Math.trunc(Number(/** @type {HTMLInputElement} */ (event.target).value));
+      onchange: (event) => {
+        const value = Math.trunc(Number(event.target.value));
         onChange(at.map((one, i) => i === dim ? Math.min(Math.max(value || 0, 0), extent - 1) : one));
       },
     }), ` of ${countText(extent)}`)]);
@@ -135,13 +136,13 @@ class Pictures {
       const finite = this.difference.filter(Number.isFinite);
       const most = finite.reduce((/** @type {number} */ a, /** @type {number} */ b) => Math.max(a, Math.abs(b)), 0);
       parts.push(this.picture("difference", this.difference, DIFFERENCE_RAMP,
-                              (v) => most === 0 ? 0.5 : 0.5 + v / most / 2, finite.length ? `\u00b1${numberText(most)}` : "no finite values"));
+        (v) => most === 0 ? 0.5 : 0.5 + v / most / 2, finite.length ? `\u00b1${numberText(most)}` : "no finite values"));
     }
     this.group = h("div", {
       class: "pictures", tabindex: "0", role: "application",
       "aria-label": "Values. Arrow keys move over the cells, and their values are read.",
-      onkeydown: (/** @type {KeyboardEvent} */ event) => this.onKey(event),
-      onpointermove: (/** @type {PointerEvent} */ event) => this.onPoint(event),
+      onkeydown: (event) => this.onKey(event),
+      onpointermove: (event) => this.onPoint(event),
     }, ...parts);
     this.element = h("div", {}, this.group, this.tip);
     this.point(this.cursor);
@@ -218,12 +219,12 @@ class Pictures {
     if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     this.point(clamp(Math.floor(this.cursor / columns) + step[0], lines) * columns +
-               clamp(this.cursor % columns + step[1], columns));
+        clamp(this.cursor % columns + step[1], columns));
   }
 
-  /** @param {PointerEvent} event */
+  /** @param {any} event */
   onPoint(event) {
-    const box = /** @type {Element} */ (event.target).closest(".picture");
+    const box = event.target.closest(".picture");
     if (!box) return;
     const { left, top, width, height } = box.getBoundingClientRect();
     const { lines, columns } = this.slice;
@@ -272,12 +273,12 @@ class ValuesView {
     this.largest = page.largest;
     this.largestText = `the largest difference${page.density?.is_sample ? " of the sample" : ""}`;
     if (!page.density) {
-      this.density.replaceChildren(h("p", { class: "dim" }, `No errors are shown: ${page.note}.`));
+      this.density.replaceChildren(dim(`No errors are shown: ${page.note}.`));
       return;
     }
     this.density.replaceChildren(
       page.density.cells.length ? h("figure", {}, densityChart(page.density)) : "",
-      h("p", { class: "dim" }, densityText(page.density), page.largest.difference === 0 ? ""
+      dim(densityText(page.density), page.largest.difference === 0 ? ""
           : ` ${capital(this.largestText)}: ${numberText(page.largest.difference)} at [${page.largest.at.join(", ")}]: ` +
             `golden ${numberText(page.largest.golden)}, target ${numberText(page.largest.target)}.`));
   }
@@ -291,8 +292,8 @@ class ValuesView {
       this.load({ dims: newDims, at: newAt, only_slice: true });
     };
     const choose = (/** @type {number} */ which, /** @type {string} */ label) => h("label", {}, label, " ", h("select", {
-      onchange: (/** @type {Event} */ event) => {
-        const dim = Number(/** @type {HTMLSelectElement} */ (event.target).value);
+      onchange: (event) => {
+        const dim = Number(event.target.value);
         const next = [...dims];
         if (dim === dims[1 - which]) next[1 - which] = dims[which];
         next[which] = dim;
@@ -310,7 +311,7 @@ class ValuesView {
           this.view.keepQuery(new URLSearchParams());
           this.load({ at: this.largest.at, only_slice: true });
         } }, capital(this.largestText.slice(4))) : ""),
-      slice ? new Pictures({ ...slice, dims, at, extents }, this.largest, this.largestText).element : "", note ? h("p", { class: "dim" }, note) : "");
+      slice ? new Pictures({ ...slice, dims, at, extents }, this.largest, this.largestText).element : "", note ? dim(note) : "");
   }
 }
 
@@ -341,8 +342,8 @@ export function valuesSection(comparison, page, view) {
     at: numbersOf(view.query.get("at"), extents.length, (place, i) => place < extents[i]),
   });
   const button = h("button", { type: "button", onclick: () => { button.remove(); load(); } },
-                   `Show ${countText(count)} elements`);
+        `Show ${countText(count)} elements`);
   if (count <= AUTO_ELEMENTS_MAX) load();
   return h("section", { class: "values" }, h("h2", {}, "Error against value"),
-           count <= AUTO_ELEMENTS_MAX ? null : button, values.element);
+      count <= AUTO_ELEMENTS_MAX ? null : button, values.element);
 }
