@@ -270,6 +270,38 @@ def test_rows_that_were_missed_are_there_when_it_ends(
         assert browser.run(SHOWN) == [0, 1, 2, 3]
 
 
+def test_a_result_that_was_not_loaded_is_requested_again(
+    browser: Browser, daemon: Daemon
+) -> None:
+    runs = Growing(daemon, wrong_token=1)
+    runs.record(0)
+    with serving(daemon) as web:
+        web.call("ComparisonService.CreateComparison", {"comparison": FOLLOWED})
+        opened(browser, web, "#/c/c-000001")
+        browser.wait("document.querySelector('.rows')")
+        browser.run(
+            """window.fetch = (real => (url, options) => url.endsWith('page.comparison')
+                && window.isAway !== false
+                  ? Promise.resolve(new Response('{"error":"away"}', {status: 503}))
+                  : real(url, options))(window.fetch)"""
+        )
+        for token in (1, 2):
+            runs.record(token)
+        runs.end()
+        legend = "document.querySelector('.map .legend').textContent"
+        browser.wait(f"{legend}.includes('fails')", 20)
+        # The stream has ended.
+        browser.wait("document.querySelector('tr[data-row].fail')", 20)
+        browser.wait("document.querySelector('#main>[role=status]').textContent===''")
+        assert "FAIL" not in browser.run(
+            "document.querySelector('.verdict').textContent"
+        )
+        assert "first divergence" not in browser.run(legend)
+        browser.run("window.isAway=false")
+        browser.wait("document.querySelector('.verdict').textContent==='FAIL'", 20)
+        browser.wait(f"{legend}.includes('first divergence')")
+
+
 def test_several_daemons_are_followed_without_a_stream(
     browser: Browser, new_daemon: Callable[[], Daemon]
 ) -> None:

@@ -344,6 +344,28 @@ def test_neighbours_of_a_number_differ(web: Web, daemon: Daemon) -> None:
 
 
 @with_browser
+def test_axes_without_a_magnitude_have_no_numbers(
+    browser: Browser, web: Web, daemon: Daemon
+) -> None:
+    one = np.ones(4, np.float32)
+    record_pairs(daemon, {"a": (one, one * 3), "b": (one * 0, one * 0)})
+    opened(browser, web)
+    texts = (
+        "[...document.querySelectorAll('.values .chart text')].map(e=>e.textContent)"
+    )
+    for row, wanted in (
+        (1, ["0", "equal", "magnitude of the golden value", "difference"]),
+        (0, ["0", "1", "2", "equal", "2", "4"]),
+    ):
+        go(browser, f"#/c/c-000002/row/{row}")
+        browser.wait(f"document.body.textContent.includes('row {row}')")
+        browser.wait(f"{texts}.length")
+        shown = browser.run(texts)
+        assert shown[: len(wanted)] == wanted
+        assert len(shown) == (4 if row else 8)
+
+
+@with_browser
 def test_logits_that_are_nan_have_no_rank(
     browser: Browser, web: Web, daemon: Daemon
 ) -> None:
