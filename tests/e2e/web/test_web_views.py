@@ -375,6 +375,31 @@ def test_an_op_among_many_is_revealed(browser: Browser, web: Web) -> None:
     assert result["paths"] == ["a", "a.b", "a/b"]
 
 
+def test_a_tree_that_grows_keeps_the_focus(browser: Browser, web: Web) -> None:
+    opened(browser, web)
+    # Answers of a comparison that runs; the op of the address never appears.
+    browser.run(
+        """window.calls = 0;
+        window.fetch = (real => async (url, options) => {
+          if (!url.endsWith('page.groups')) return real(url, options);
+          ++window.calls;
+          const groups = [0, 1].map(i => [i, 0, 0, 1, 0, 0, 0, 0.5, window.calls]);
+          return new Response(JSON.stringify({ops: ['one', 'two'], groups,
+              next_row: window.calls, row_count: window.calls, has_ended: false}));
+        })(window.fetch)"""
+    )
+    go(browser, "#/c/c-000001/modules?at=nothing")
+    browser.wait("document.querySelector('[data-path=one]')")
+    browser.run("document.querySelector('[data-path=one]').focus()")
+    browser.key("ArrowDown")
+    assert browser.run(FOCUSED) == "two"
+    calls = browser.run("window.calls")
+    browser.wait(f"window.calls>{calls}+1")
+    assert browser.run(FOCUSED) == "two"
+    browser.key("ArrowUp")
+    assert browser.run(FOCUSED) == "one"
+
+
 def test_counts_of_a_module_are_those_of_its_worst_ops(
     browser: Browser, web: Web
 ) -> None:
