@@ -77,7 +77,9 @@ class ApiCall {
     if (name == "page.stream") return Stream();
     std::string json;
     ask::Outcome outcome = Ask(name, json);
-    if (outcome.ok()) reply_.Send({200, kJsonType, json});
+    if (!outcome.ok()) return outcome;
+    AddNodes(json);
+    reply_.Send({200, kJsonType, json});
     return outcome;
   }
 
@@ -106,9 +108,7 @@ class ApiCall {
     if (name == "page.summaries") {
       SummaryRequest request;
       MSITCTL_RETURN_IF_FAILED(ParseSummaryRequest(request_.body, request));
-      MSITCTL_RETURN_IF_FAILED(SummariesPage(connection_, request, json));
-      AddNodes(json);
-      return {};
+      return SummariesPage(connection_, request, json);
     }
     if (name == "page.values" || name == "page.logits") {
       ValuesRequest request;
@@ -127,7 +127,6 @@ class ApiCall {
     MSITCTL_RETURN_IF_FAILED(
         CallWebMethod(connection_, *method, *request, *response));
     json = ask::ToJson(*response, /*indented=*/false);
-    AddNodes(json);
     return {};
   }
 

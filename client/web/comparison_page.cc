@@ -150,16 +150,18 @@ ask::Outcome RowsPage(ask::Connection& connection,
 
 ask::Outcome RowPage(ask::Connection& connection, const std::string& name,
                      int64_t row_number, std::string& json) {
+  if (connection.fanout() != nullptr) {
+    return ask::DaemonError(
+        grpc::StatusCode::UNIMPLEMENTED, "",
+        "several daemons have rows of the same number; open the page of one");
+  }
   RowContext context;
   MSITCTL_RETURN_IF_FAILED(GetContext(connection, name, context));
   v1::ComparisonRow row;
   MSITCTL_RETURN_IF_FAILED(FindRow(connection, name, row_number, row));
   bool has_tensors = false;
-  const bool is_single = connection.fanout() == nullptr;
-  if (is_single) {
-    MSITCTL_RETURN_IF_FAILED(
-        HaveTensors(connection, context.comparison, has_tensors));
-  }
+  MSITCTL_RETURN_IF_FAILED(
+      HaveTensors(connection, context.comparison, has_tensors));
   std::string golden = "null";
   std::string target = "null";
   ask::RowHistogram histogram;
@@ -174,8 +176,7 @@ ask::Outcome RowPage(ask::Connection& connection, const std::string& name,
         histograms.Fetch(connection, [](std::string_view /*line*/) {}));
     if (!histograms.rows().empty()) histogram = histograms.rows().front();
   } else {
-    histogram.note = is_single ? "a run was deleted, or is on another daemon"
-                               : "tensors of several daemons are not read";
+    histogram.note = "a run was deleted, or is on another daemon";
   }
   const Bounds bounds(context.comparison, context.metrics);
   json = fmt::format(

@@ -32,6 +32,7 @@ ask::Outcome RowsPage(ask::Connection& connection,
 // Returns everything about one row: `row`, see RowJson, the `message` as
 // msitctl prints it in JSON, and for each of `golden` and `target` its `tensor`
 // and `histogram`, which are null if they are not available. `note` states why.
+// UNIMPLEMENTED for several daemons, of which each has its own numbers of rows.
 ask::Outcome RowPage(ask::Connection& connection, const std::string& name,
                      int64_t row, std::string& json);
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -19,12 +18,7 @@ namespace {
 using GroupMessage = v1::SummarizeComparisonRowsResponse::Group;
 
 std::string WorstJson(const GroupMessage& group) {
-  if (!group.has_worst()) return "null";
-  if (std::isnan(group.worst())) return "\"nan\"";
-  if (std::isinf(group.worst())) {
-    return group.worst() < 0 ? "\"-inf\"" : "\"inf\"";
-  }
-  return fmt::format("{:.6g}", group.worst());
+  return group.has_worst() ? NumberJson(group.worst(), 6) : "null";
 }
 
 }  // namespace
@@ -33,6 +27,11 @@ ask::Outcome GroupsPage(ask::Connection& connection,
                         const v1::SummarizeComparisonRowsRequest& request,
                         std::string& json) {
   using Stub = v1::ComparisonService::Stub;
+  if (connection.fanout() != nullptr) {
+    return ask::DaemonError(
+        grpc::StatusCode::UNIMPLEMENTED, "",
+        "rows of several daemons are not reduced to groups");
+  }
   // Before the rows, so that none is produced in between.
   v1::Comparison comparison;
   MSITCTL_RETURN_IF_FAILED(connection.AskByName(

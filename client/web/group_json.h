@@ -14,7 +14,8 @@ namespace msitd::web {
 // which is `[op, rank, token, pass, fail, unmatched, skipped, worst,
 // worst_row]`. `op` is a position in `ops`, and `worst` may be null. In
 // addition `next_row` and `row_count` as in the message, and `has_ended`, which
-// is true if the comparison produces no more rows.
+// is true if the comparison produces no more rows. UNIMPLEMENTED for several
+// daemons.
 ask::Outcome GroupsPage(ask::Connection& connection,
                         const v1::SummarizeComparisonRowsRequest& request,
                         std::string& json);

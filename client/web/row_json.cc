@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/web/row_json.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -15,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json NumberJson(double value) {
+Json ValueOf(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   return value;
@@ -49,21 +51,26 @@ std::string RowJson(const v1::ComparisonRow& row, const Bounds& bounds) {
               {"target", row.target().name()}};
   if (const auto decided = bounds.Decided(row); decided.has_value()) {
     out["decided_by"] = decided->metric;
-    out["share"] = NumberJson(decided->share);
+    out["share"] = ValueOf(decided->share);
   }
   Json metrics = Json::object();
   for (const v1::MetricValue& metric : row.metrics()) {
-    metrics[metric.metric()] = NumberJson(metric.value());
+    metrics[metric.metric()] = ValueOf(metric.value());
   }
   out["metrics"] = std::move(metrics);
   Json custom = Json::object();
   for (const v1::CustomMetric& metric : row.custom_metrics()) {
     custom[metric.metric()] = {
-        metric.has_value() ? NumberJson(metric.value()) : Json(),
-        metric.text()};
+        metric.has_value() ? ValueOf(metric.value()) : Json(), metric.text()};
   }
   out["custom_metrics"] = std::move(custom);
   return Text(out);
+}
+
+std::string NumberJson(double value, int digits) {
+  if (!std::isfinite(value)) return Text(ValueOf(value));
+  return digits == 0 ? fmt::format("{}", value)
+                     : fmt::format("{:.{}g}", value, digits);
 }
 
 std::string QuotedJson(const std::string& text) { return Text(Json(text)); }

@@ -14,6 +14,11 @@ namespace msitd::web {
 // the page must not interpret it.
 std::string RowJson(const v1::ComparisonRow& row, const Bounds& bounds);
 
+// Returns a number for JSON, with at most `digits` significant digits. 0: as
+// many as the number has. NaN and the infinities are the texts `nan`, `inf` and
+// `-inf`, with quotes.
+std::string NumberJson(double value, int digits = 0);
+
 // Returns `text` as a JSON string. Bytes that are not UTF-8 are replaced.
 std::string QuotedJson(const std::string& text);
 

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/util/json_util.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -25,10 +24,7 @@ std::string ValueText(const v1::Summary& summary,
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
     return std::to_string(reflection.GetInt64(summary, &field));
   }
-  const double value = reflection.GetDouble(summary, &field);
-  if (std::isnan(value)) return "\"nan\"";
-  if (std::isinf(value)) return value < 0 ? "\"-inf\"" : "\"inf\"";
-  return fmt::format("{}", value);
+  return NumberJson(reflection.GetDouble(summary, &field));
 }
 
 }  // namespace

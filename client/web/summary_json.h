@@ -20,10 +20,9 @@ struct SummaryRequest {
 ask::Outcome ParseSummaryRequest(const std::string& text, SummaryRequest& out);
 
 // Returns the groups in a compact form, because a curve has up to 65,536 of
-// them: `keys`, which are those of the groups, and `values`, of which those
-// that a summary does not have are null. `ranks_lacking` is that of the
-// message, as
-// `[[first, last], ...]`.
+// them: `keys`, which are those of the groups, and `values`. A value is null if
+// the field is not set in the summary, such as the minimum of no elements.
+// `ranks_lacking` is that of the message, as `[[first, last], ...]`.
 ask::Outcome SummariesPage(ask::Connection& connection,
                            const SummaryRequest& request, std::string& json);
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
+#include "absl/numeric/int128.h"
 #include "protos/compute/number/element.h"
 
 namespace msitd::web {
@@ -23,6 +25,32 @@ void Convert(const Elements& elements, int64_t first, int64_t count,
   compute::ToDouble(elements.dtype,
                     elements.bytes.data() + static_cast<size_t>(first) * size,
                     static_cast<size_t>(count), out);
+}
+
+bool IsWide(DType dtype) {
+  return dtype == DType::kInt64 || dtype == DType::kUint64;
+}
+
+template <typename Integer>
+absl::int128 IntegerAt(const std::byte* bytes) {
+  Integer value;
+  std::memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+// An element without its fraction. `rounded` is its value as double.
+absl::int128 WholeOf(const Elements& elements, int64_t element,
+                     double rounded) {
+  const std::byte* const bytes =
+      elements.bytes.data() +
+      static_cast<size_t>(element) * ElementBytes(elements.dtype);
+  if (elements.dtype == DType::kInt64) return IntegerAt<int64_t>(bytes);
+  if (elements.dtype == DType::kUint64) return IntegerAt<uint64_t>(bytes);
+  return absl::int128(std::trunc(rounded));
+}
+
+double FractionOf(const Elements& elements, double rounded) {
+  return IsWide(elements.dtype) ? 0 : rounded - std::trunc(rounded);
 }
 
 // 0 for the value 0; otherwise the exponent, from 1 on.
@@ -70,6 +98,9 @@ class LineReader {
         values_(static_cast<size_t>(slice.columns())) {}
 
   bool has_elements() const { return !elements_.bytes.empty(); }
+  int64_t element(int64_t line, int64_t column) const {
+    return line * line_stride_ + column * column_stride_;
+  }
 
   const std::vector<double>& Read(int64_t line) {
     if (!has_elements()) return values_;
@@ -106,6 +137,21 @@ double DifferenceOf(double golden, double target) {
   return target - golden;
 }
 
+double ElementDifference(const Elements& golden, const Elements& target,
+                         int64_t element, double g, double t) {
+  // The integers of double, and those of 64 bits.
+  constexpr double kExactMax = 0x1p53;
+  constexpr double kWholeMax = 0x1p64;
+  const double larger = std::max(std::abs(g), std::abs(t));
+  const bool is_rounded = (IsWide(golden.dtype) || IsWide(target.dtype)) &&
+                          std::isfinite(g) && std::isfinite(t) &&
+                          larger >= kExactMax && larger <= kWholeMax;
+  if (!is_rounded) return DifferenceOf(g, t);
+  return static_cast<double>(WholeOf(target, element, t) -
+                             WholeOf(golden, element, g)) +
+         (FractionOf(target, t) - FractionOf(golden, g));
+}
+
 Density MeasureDensity(const Elements& golden, const Elements& target) {
   constexpr auto kBins = static_cast<size_t>(kExponents + 1);
   Density out;
@@ -121,7 +167,8 @@ Density MeasureDensity(const Elements& golden, const Elements& target) {
     Convert(target, first, count, t.data());
     for (int64_t j = 0; j < count; ++j) {
       const auto i = static_cast<size_t>(j);
-      const double difference = DifferenceOf(g[i], t[i]);
+      const double difference =
+          ElementDifference(golden, target, first + j, g[i], t[i]);
       if (out.largest.element < 0 ||
           IsWorse(difference, out.largest.difference)) {
         out.largest = {first + j, g[i], t[i], difference};
@@ -231,6 +278,7 @@ Picture MakePicture(const Slice& slice, const Elements& golden,
   LineReader target_lines(slice, target);
   const bool has_both =
       golden_lines.has_elements() && target_lines.has_elements();
+  if (has_both) out.difference.resize(cell_count);
   for (int64_t line = 0; line < slice.lines(); ++line) {
     const std::vector<double>& g = golden_lines.Read(line);
     const std::vector<double>& t = target_lines.Read(line);
@@ -240,11 +288,15 @@ Picture MakePicture(const Slice& slice, const Elements& golden,
                                             column / out.column_step);
       // The side that has no elements is 0.
       const double value =
-          has_both ? DifferenceOf(g[i], t[i]) : DifferenceOf(0, g[i] + t[i]);
+          has_both ? ElementDifference(golden, target,
+                                       golden_lines.element(line, column), g[i],
+                                       t[i])
+                   : DifferenceOf(0, g[i] + t[i]);
       if (worst[cell] != -1 && !IsWorse(value, worst[cell])) continue;
       worst[cell] = std::isnan(value) ? value : std::abs(value);
       out.golden[cell] = g[i];
       out.target[cell] = t[i];
+      if (has_both) out.difference[cell] = value;
     }
   }
   return out;

@@ -34,6 +34,12 @@ bool HasNumbers(DType dtype);
 // Returns target - golden. Two NaN and equal infinities do not differ.
 double DifferenceOf(double golden, double target);
 
+// Returns target - golden of one element, of which `g` and `t` are the values
+// as double. A pair with a 64-bit integer is subtracted before it is rounded,
+// as the metrics of the daemon are: double has only 53 bits.
+double ElementDifference(const Elements& golden, const Elements& target,
+                         int64_t element, double g, double t);
+
 // An element and its difference. NaN is the largest difference.
 struct PairedElement {
   int64_t element = -1;  // -1 if there are no elements.
@@ -106,6 +112,8 @@ struct Picture {
   int64_t column_step = 1;
   std::vector<double> golden;
   std::vector<double> target;
+  // target - golden; empty if only one side has elements.
+  std::vector<double> difference;
 };
 
 // `golden` and `target` have the elements of the tensor from number

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -39,6 +38,8 @@ struct Side {
   std::string bytes;  // Those that were read last.
 
   int64_t element_bytes() const { return ElementBytes(dtype); }
+  // Digits that distinguish any two elements; 0: all.
+  int digits() const { return compute::FitsFloat(dtype) ? 9 : 0; }
   Elements elements() const { return {dtype, std::as_bytes(std::span(bytes))}; }
   Elements part(int64_t first, int64_t count) const {
     const Elements all = elements();
@@ -49,16 +50,13 @@ struct Side {
   }
 };
 
-std::string NumberText(double value) {
-  if (std::isnan(value)) return "\"nan\"";
-  if (std::isinf(value)) return value < 0 ? "\"-inf\"" : "\"inf\"";
-  return fmt::format("{:.7g}", value);
-}
+// Digits of differences and shares.
+constexpr int kDigits = 9;
 
-std::string NumbersText(const std::vector<double>& values) {
+std::string NumbersJson(const std::vector<double>& values, int digits) {
   std::vector<std::string> texts;
   texts.reserve(values.size());
-  for (const double value : values) texts.push_back(NumberText(value));
+  for (const double value : values) texts.push_back(NumberJson(value, digits));
   return fmt::format("[{}]", fmt::join(texts, ","));
 }
 
@@ -108,10 +106,9 @@ class RowValues {
       if (!side->is_present) continue;
       const int64_t width = side->element_bytes();
       if (elements.size > kValueBytesMax / width) {
-        problem = fmt::format(
-            "{} to read exceed the limit of {}",
-            ask::HumanSize(static_cast<int64_t>(width) * elements.size),
-            ask::HumanSize(kValueBytesMax));
+        problem = fmt::format("the slice spans {}, more than the limit of {}",
+                              ask::HumanSize(width * elements.size),
+                              ask::HumanSize(kValueBytesMax));
         return {};
       }
     }
@@ -208,23 +205,26 @@ std::string DensityJson(const Density& density, bool is_sample) {
       is_sample);
 }
 
-std::string LargestJson(const PairedElement& largest,
-                        const std::vector<int64_t>& shape) {
-  return fmt::format(R"({{"at":[{}],"golden":{},"target":{},"difference":{}}})",
-                     fmt::join(PositionOf(shape, largest.element), ","),
-                     NumberText(largest.golden), NumberText(largest.target),
-                     NumberText(largest.difference));
+std::string LargestJson(const PairedElement& largest, const RowValues& values) {
+  return fmt::format(
+      R"({{"at":[{}],"golden":{},"target":{},"difference":{}}})",
+      fmt::join(PositionOf(values.shape(), largest.element), ","),
+      NumberJson(largest.golden, values.golden().digits()),
+      NumberJson(largest.target, values.target().digits()),
+      NumberJson(largest.difference, kDigits));
 }
 
-std::string SliceJson(const Slice& slice, const Picture& picture,
-                      bool has_golden, bool has_target) {
+std::string SliceJson(const Picture& picture, const RowValues& values) {
+  const auto side = [](const Side& one, const std::vector<double>& numbers) {
+    return one.is_present ? NumbersJson(numbers, one.digits()) : "null";
+  };
   return fmt::format(
-      R"({{"dims":[{},{}],"at":[{}],"lines":{},"columns":{},"line_step":{},)"
-      R"("column_step":{},"golden":{},"target":{}}})",
-      slice.line_dim, slice.column_dim, fmt::join(slice.at, ","), picture.lines,
-      picture.columns, picture.line_step, picture.column_step,
-      has_golden ? NumbersText(picture.golden) : "null",
-      has_target ? NumbersText(picture.target) : "null");
+      R"({{"lines":{},"columns":{},"line_step":{},"column_step":{},)"
+      R"("golden":{},"target":{},"difference":{}}})",
+      picture.lines, picture.columns, picture.line_step, picture.column_step,
+      side(values.golden(), picture.golden),
+      side(values.target(), picture.target),
+      values.has_both() ? NumbersJson(picture.difference, kDigits) : "null");
 }
 
 // Fills the answer of page.values member by member.
@@ -245,10 +245,10 @@ class ValuesAnswer {
 
   std::string ToJson() const {
     return fmt::format(
-        R"({{"shape":[{}],"note":{},"density":{},"largest":{},"slice":{},)"
-        R"("slice_note":{}}})",
+        R"({{"shape":[{}],"note":{},"density":{},"largest":{},"dims":{},)"
+        R"("at":{},"slice":{},"slice_note":{}}})",
         fmt::join(values_.shape(), ","), QuotedJson(note_), density_, largest_,
-        slice_, QuotedJson(slice_note_));
+        dims_, at_, slice_, QuotedJson(slice_note_));
   }
 
  private:
@@ -281,7 +281,7 @@ class ValuesAnswer {
     }
     largest_element_ = density.largest.element;
     density_ = DensityJson(density, !has_all_);
-    largest_ = LargestJson(density.largest, values_.shape());
+    largest_ = LargestJson(density.largest, values_);
     return {};
   }
 
@@ -314,6 +314,8 @@ class ValuesAnswer {
   ask::Outcome Draw() {
     Slice slice;
     MSITCTL_RETURN_IF_FAILED(MakeSlice(slice));
+    dims_ = fmt::format("[{},{}]", slice.line_dim, slice.column_dim);
+    at_ = fmt::format("[{}]", fmt::join(slice.at, ","));
     const int64_t first = slice.first();
     const int64_t count = slice.last() - first + 1;
     int64_t skipped = first;
@@ -323,11 +325,9 @@ class ValuesAnswer {
       if (!slice_note_.empty()) return {};
       skipped = 0;
     }
-    slice_ =
-        SliceJson(slice,
-                  MakePicture(slice, values_.golden().part(skipped, count),
-                              values_.target().part(skipped, count)),
-                  values_.golden().is_present, values_.target().is_present);
+    slice_ = SliceJson(MakePicture(slice, values_.golden().part(skipped, count),
+                                   values_.target().part(skipped, count)),
+                       values_);
     return {};
   }
 
@@ -339,66 +339,86 @@ class ValuesAnswer {
   std::string slice_note_;
   std::string density_ = "null";
   std::string largest_ = "null";
+  std::string dims_ = "null";
+  std::string at_ = "null";
   std::string slice_ = "null";
 };
 
-// The elements of one side along the last dimension.
-struct Logits {
-  std::vector<double> values;
-  std::vector<double> shares;
-  std::vector<size_t> order;  // By value, NaN last.
-  std::vector<size_t> ranks;  // The inverse of `order`.
+// The elements of one side along the last dimension. NaN has no rank.
+class Logits {
+ public:
+  Logits() = default;
+  explicit Logits(const Elements& elements)
+      : values_(static_cast<size_t>(elements.count())) {
+    compute::ToDouble(elements.dtype, elements.bytes.data(), values_.size(),
+                      values_.data());
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (!std::isnan(values_[i])) top_.push_back(i);
+    }
+    nan_count_ = values_.size() - top_.size();
+    if (top_.empty()) return;
+    const auto count = std::min(kTopCount, top_.size());
+    std::partial_sort(
+        top_.begin(), top_.begin() + static_cast<std::ptrdiff_t>(count),
+        top_.end(), [this](size_t a, size_t b) { return Precedes(a, b); });
+    largest_ = values_[top_.front()];
+    for (const size_t i : top_) sum_ += std::exp(values_[i] - largest_);
+    top_.resize(count);
+  }
+
+  const std::vector<size_t>& top() const { return top_; }
+  size_t nan_count() const { return nan_count_; }
+  bool HasRank(size_t id) const {
+    return id < values_.size() && !std::isnan(values_[id]);
+  }
+
+  // NaN is last, and equal logits are in the order of their numbers.
+  bool Precedes(size_t a, size_t b) const {
+    if (!HasRank(a) || !HasRank(b)) {
+      return HasRank(a) != HasRank(b) ? HasRank(a) : a < b;
+    }
+    return values_[a] != values_[b] ? values_[a] > values_[b] : a < b;
+  }
+
+  std::string ToJson(size_t id, int digits) const {
+    if (values_.empty()) return "null";
+    std::string share = "null";
+    std::string rank = "null";
+    if (HasRank(id)) {
+      share = NumberJson(std::exp(values_[id] - largest_) / sum_, kDigits);
+      size_t before = 0;
+      for (size_t i = 0; i < values_.size(); ++i) before += Precedes(i, id);
+      rank = std::to_string(before);
+    }
+    return fmt::format(R"({{"value":{},"share":{},"rank":{}}})",
+                       NumberJson(values_[id], digits), share, rank);
+  }
+
+ private:
+  std::vector<double> values_;
+  std::vector<size_t> top_;
+  size_t nan_count_ = 0;
+  double largest_ = 0;
+  double sum_ = 0;
 };
 
-Logits LogitsOf(const Elements& elements) {
-  Logits out;
-  out.values.resize(static_cast<size_t>(elements.count()));
-  compute::ToDouble(elements.dtype, elements.bytes.data(), out.values.size(),
-                    out.values.data());
-  out.order.resize(out.values.size());
-  std::iota(out.order.begin(), out.order.end(), size_t{0});
-  const auto key = [&out](size_t i) {
-    return std::isnan(out.values[i]) ? -HUGE_VAL : out.values[i];
-  };
-  std::stable_sort(out.order.begin(), out.order.end(),
-                   [&key](size_t a, size_t b) { return key(a) > key(b); });
-  out.ranks.resize(out.order.size());
-  for (size_t i = 0; i < out.order.size(); ++i) out.ranks[out.order[i]] = i;
-  double sum = 0;
-  for (const double value : out.values) {
-    out.shares.push_back(std::exp(value - key(out.order.front())));
-    sum += out.shares.back();
-  }
-  for (double& share : out.shares) share /= sum;
-  return out;
-}
-
-std::string TopJson(size_t id, const Logits& golden, const Logits& target) {
-  const auto side = [id](const Logits& logits) {
-    return logits.values.empty()
-               ? std::string("null")
-               : fmt::format(R"({{"value":{},"share":{},"rank":{}}})",
-                             NumberText(logits.values[id]),
-                             NumberText(logits.shares[id]), logits.ranks[id]);
-  };
-  return fmt::format(R"({{"id":{},"golden":{},"target":{}}})", id, side(golden),
-                     side(target));
-}
-
-std::string TopListJson(const Logits& golden, const Logits& target) {
-  std::set<size_t> ids;
-  for (const Logits* side : {&golden, &target}) {
-    for (size_t i = 0; i < std::min(kTopCount, side->order.size()); ++i) {
-      ids.insert(side->order[i]);
-    }
-  }
-  const Logits& by = golden.values.empty() ? target : golden;
+std::string TopListJson(const RowValues& values, const Logits& golden,
+                        const Logits& target) {
+  std::set<size_t> ids(golden.top().begin(), golden.top().end());
+  ids.insert(target.top().begin(), target.top().end());
+  const Logits& by = golden.top().empty() ? target : golden;
   std::vector<size_t> ordered(ids.begin(), ids.end());
   std::sort(ordered.begin(), ordered.end(),
-            [&by](size_t a, size_t b) { return by.ranks[a] < by.ranks[b]; });
+            [&by](size_t a, size_t b) { return by.Precedes(a, b); });
   std::vector<std::string> items;
-  for (const size_t id : ordered) items.push_back(TopJson(id, golden, target));
-  return fmt::format("[{}]", fmt::join(items, ","));
+  for (const size_t id : ordered) {
+    items.push_back(fmt::format(R"({{"id":{},"golden":{},"target":{}}})", id,
+                                golden.ToJson(id, values.golden().digits()),
+                                target.ToJson(id, values.target().digits())));
+  }
+  return fmt::format(R"("top":[{}],"nan_counts":[{},{}])",
+                     fmt::join(items, ","), golden.nan_count(),
+                     target.nan_count());
 }
 
 bool IsPosition(const RequestJson& value) {
@@ -464,7 +484,12 @@ ask::Outcome LogitsPage(ask::Connection& connection,
   const std::vector<int64_t>& shape = values.shape();
   if (note.empty() && shape.empty()) note = "the tensor is a single number";
   std::vector<int64_t> at = request.at.value_or(std::vector<int64_t>());
-  std::string top = "[]";
+  std::string top = R"("top":[],"nan_counts":[0,0])";
+  if (note.empty() && shape.back() > kLogitCountMax) {
+    note = fmt::format(
+        "the last dimension has {} elements, more than the limit of {}",
+        shape.back(), kLogitCountMax);
+  }
   if (note.empty()) {
     Slice slice;
     slice.shape = shape;
@@ -484,11 +509,11 @@ ask::Outcome LogitsPage(ask::Connection& connection,
   }
   if (note.empty()) {
     const auto logits = [](const Side& side) {
-      return side.is_present ? LogitsOf(side.elements()) : Logits();
+      return side.is_present ? Logits(side.elements()) : Logits();
     };
-    top = TopListJson(logits(values.golden()), logits(values.target()));
+    top = TopListJson(values, logits(values.golden()), logits(values.target()));
   }
-  json = fmt::format(R"({{"shape":[{}],"at":[{}],"top":{},"note":{}}})",
+  json = fmt::format(R"({{"shape":[{}],"at":[{}],{},"note":{}}})",
                      fmt::join(shape, ","), fmt::join(at, ","), top,
                      QuotedJson(note));
   return {};

@@ -18,6 +18,8 @@ namespace msitd::web {
 inline constexpr int64_t kValueBytesMax = int64_t{64} << 20;
 // Elements of each side that page.logits returns.
 inline constexpr size_t kTopCount = 10;
+// Elements along the last dimension that page.logits reads at most.
+inline constexpr int64_t kLogitCountMax = int64_t{1} << 20;
 
 struct ValuesRequest {
   std::string comparison;
@@ -39,8 +41,10 @@ ask::Outcome ParseValuesRequest(const std::string& text, ValuesRequest& out);
 //
 // - `density`: the number of elements by the magnitude of the golden value and
 //   that of the difference, see Density. `is_sample` is true if only the sample
-//   of the tensors was read, because they have no more bytes or too many.
+//   of the tensors was read, because only that is stored, or the tensors exceed
+//   kValueBytesMax.
 // - `largest`: the element with the largest difference, among those.
+// - `dims` and `at`: those of the slice, even if it was not read.
 // - `slice`: two dimensions of both tensors, see Picture.
 //
 // `note` and `slice_note` state why something is not available.
@@ -50,8 +54,9 @@ ask::Outcome ValuesPage(ask::Connection& connection,
 // Returns the largest elements of both sides along the last dimension, at one
 // position of the others: `top`, ordered by the golden value, each with `id`,
 // and for each side `value`, `share`, which is the softmax, and `rank`, from 0.
-// By default, the position is the last one, from which a model predicts the
-// next token. `note` states why there are none.
+// NaN has neither share nor rank, and `nan_counts` has their number for golden
+// and target. By default, the position is the last one, from which a model
+// predicts the next token. `note` states why there are none.
 ask::Outcome LogitsPage(ask::Connection& connection,
                         const ValuesRequest& request, std::string& json);
 

@@ -5,10 +5,7 @@ const KEY = "msitd-token";
 
 /** An answer that is an error. */
 export class ApiError extends Error {
-  /**
-   * @param {number} status
-   * @param {string} message
-   */
+  /** @param {number} status @param {string} message */
   constructor(status, message) {
     super(message);
     this.status = status;
@@ -16,9 +13,8 @@ export class ApiError extends Error {
 }
 
 /**
- * Keeps the token in the address, and removes it from there. Later pages of the
- * same address find it in the storage of the browser. A server that is started
- * again has another token.
+ * Moves the token from the address to the storage of the browser, in which later
+ * pages of this origin find it. A server that is started again has another one.
  */
 export function takeToken() {
   const match = /^#token=([0-9a-f]+)$/.exec(location.hash);
@@ -27,11 +23,7 @@ export function takeToken() {
   history.replaceState(null, "", location.pathname + "#/");
 }
 
-/**
- * @param {string} name
- * @param {object} body
- * @param {AbortSignal} [signal]
- */
+/** @param {string} name @param {object} body @param {AbortSignal} [signal] */
 async function post(name, body, signal) {
   /** @type {Response} */
   let response;
@@ -60,14 +52,54 @@ async function post(name, body, signal) {
   throw new ApiError(response.status, message || `HTTP ${response.status}`);
 }
 
+/** @param {string} name @param {object} body @param {AbortSignal} [signal] @returns {Promise<any>} */
+export async function call(name, body, signal) {
+  const answer = await (await post(name, body, signal)).json();
+  if (signal?.aborted) return answer;
+  /** @type {any[]} */
+  const failed = answer.nodes_failed || [];
+  silent.set(name, failed.map(({ node }) => node));
+  showNodes();
+  return answer;
+}
+
+/** Daemons that did not answer, by call. @type {Map<string, string[]>} */
+const silent = new Map();
+
+function showNodes() {
+  const place = document.getElementById("nodes");
+  const nodes = [...new Set([...silent.values()].flat())].join(", ");
+  const text = nodes && `Incomplete: no answer from ${nodes}.`;
+  if (place && place.textContent !== text) place.textContent = text;
+}
+
+/** Forgets the daemons that did not answer calls of another view. */
+export function forgetNodes() {
+  silent.clear();
+  showNodes();
+}
+
+/** @param {number} ms */
+export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
 /**
+ * As call, but waits for a daemon that is restarting.
  * @param {string} name
  * @param {object} body
- * @param {AbortSignal} [signal]
+ * @param {AbortSignal} signal
+ * @param {(problem: string) => void} onProblem
  * @returns {Promise<any>}
  */
-export async function call(name, body, signal) {
-  return (await post(name, body, signal)).json();
+export async function callPatiently(name, body, signal, onProblem) {
+  for (;;) {
+    try {
+      return await call(name, body, signal);
+    } catch (error) {
+      if (signal.aborted || !(error instanceof ApiError) || ![0, 503, 504].includes(error.status)) throw error;
+      onProblem(error.message);
+      await sleep(1000);
+    }
+  }
 }
 
 /**
@@ -101,6 +133,6 @@ export async function readLines(name, body, signal, onLine) {
 export async function poll(signal, delay, work) {
   while (!signal.aborted) {
     if (!document.hidden && await work() === false) return;
-    await new Promise((resolve) => setTimeout(resolve, delay));
+    await sleep(delay);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A comparison: the result in a sentence, findings, and the rows.
-import { ApiError, call, poll, readLines } from "./api.js";
+import { ApiError, call, poll, readLines, sleep } from "./api.js";
 import { curvesLink } from "./curves.js";
 import { factList, h, verdictMark } from "./dom.js";
 import { countText, patternOf, toNumber } from "./format.js";
@@ -42,7 +42,7 @@ class Filters {
     const chosen = (query.get("verdicts") ?? "fail,unmatched").split(",");
     this.boxes = VERDICTS.map((verdict) => /** @type {HTMLInputElement} */ (
         h("input", { type: "checkbox", value: verdict, checked: chosen.includes(verdict),
-                     onchange: () => this.change() })));
+        onchange: () => this.change() })));
     this.find = /** @type {HTMLInputElement} */ (h("input", {
       type: "search", placeholder: "op, such as mlp or *.attn", "aria-label": "Search ops",
       value: query.get("find") || "", oninput: () => this.changeSoon(),
@@ -92,7 +92,7 @@ class Head {
   /** @param {any} page */
   show(page) {
     const comparison = page.comparison;
-    const link = (/** @type {number} */ row) => rowLink(this.name, row);
+    const link = page.nodes ? null : (/** @type {number} */ row) => rowLink(this.name, row);
     const setup = this.element.querySelector("details");
     this.element.replaceChildren(
       h("h1", {}, page.title),
@@ -102,6 +102,8 @@ class Head {
       h("p", { class: "views" },
         h("a", { href: `${comparisonLink(this.name)}/modules` }, "Module tree"),
         h("a", { href: curvesLink([comparison.golden_run, comparison.target_run], []) }, "Curves of both runs")),
+      page.nodes ? h("p", { class: "dim" }, "Rows of several daemons are not opened, since each daemon has its own " +
+        "numbers. Serve the page of one daemon.") : "",
       factList(page.findings, link),
       h("details", { open: setup?.open }, h("summary", {}, "What was compared"),
         factList(page.setup, link)));
@@ -111,7 +113,7 @@ class Head {
 /** @param {any} comparison */
 const countsOf = (comparison) => VERDICTS.map((verdict) => toNumber(comparison[`${verdict}_count`]));
 
-/** @typedef {{head: Head, filters: Filters, table: RowTable, progress: HTMLElement}} Parts */
+/** @typedef {{head: Head, filters: Filters, table: RowTable, map: HeatMap, progress: HTMLElement}} Parts */
 
 /**
  * @param {string} state
@@ -139,13 +141,13 @@ async function followByPolling(view, name, parts) {
       const now = counts.reduce((a, b) => a + b, 0);
       head.show(page);
       filters.setCounts(counts);
-      if (now !== done && (table.rows.length <= LIVE_ROWS_MAX || !isRunning(comparison))) {
+      if ((now !== done || table.isBehind()) && (table.rows.length <= LIVE_ROWS_MAX || !isRunning(comparison))) {
         await table.reload();
       }
       done = now;
       progress.textContent = isRunning(comparison)
           ? progressText(comparison.state.toLowerCase(), now, comparison.total_count) : "";
-      return isRunning(comparison);
+      return isRunning(comparison) || table.isBehind();
     } catch (error) {
       if (!view.signal.aborted) progress.textContent = /** @type {Error} */ (error).message;
     }
@@ -171,13 +173,16 @@ async function follow(view, name, counts, parts) {
     timer = 0;
     asked = performance.now();
     const page = await call("page.comparison", { comparison: name }, view.signal);
-    if (!view.signal.aborted) parts.head.show(page);
+    if (view.signal.aborted) return;
+    parts.head.show(page);
+    parts.map.first = page.comparison.first_divergence;
+    parts.map.refresh();
   };
   // The next line may take long, so a refresh that is too early is not left out.
   const refreshSoon = () => {
     if (timer) return;
-    timer = setTimeout(() => refresh().catch(() => {}),
-                       Math.max(0, FINDINGS_MS - (performance.now() - asked)));
+    timer = setTimeout(() => refresh().catch(() => view.signal.aborted || refreshSoon()),
+        Math.max(0, FINDINGS_MS - (performance.now() - asked)));
   };
   const onLine = (/** @type {any} */ line) => {
     if (line.error) {
@@ -203,8 +208,8 @@ async function follow(view, name, counts, parts) {
   while (!hasEnded && !view.signal.aborted) {
     try {
       await readLines("page.stream", { comparison: name, first_row: next,
-                                       verdicts: ["FAIL", "UNMATCHED", "SKIPPED"] },
-                      view.signal, onLine);
+        verdicts: ["FAIL", "UNMATCHED", "SKIPPED"] },
+        view.signal, onLine);
     } catch (error) {
       if (view.signal.aborted) return;
       if (error instanceof ApiError && error.status === 501) {
@@ -213,7 +218,7 @@ async function follow(view, name, counts, parts) {
       }
       parts.progress.textContent = /** @type {Error} */ (error).message;
     }
-    if (!hasEnded) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    if (!hasEnded) await sleep(RETRY_MS);
   }
   if (parts.table.isBehind()) await parts.table.reload();
 }
@@ -228,7 +233,7 @@ export async function showComparison(view) {
   head.show(page);
   const metrics = page.metrics.filter((/** @type {any} */ m) => m.in_default_columns)
       .map((/** @type {any} */ m) => m.name).concat(page.comparison.custom_metrics || []);
-  const table = new RowTable(name, metrics, view.signal);
+  const table = new RowTable(name, metrics, !page.nodes, view.signal);
   const filters = new Filters(view.query, (selection, query) => {
     view.keepQuery(query);
     table.select(selection);
@@ -247,6 +252,6 @@ export async function showComparison(view) {
   }, { signal: view.signal });
   await table.select(filters.selection());
   if (isRunning(page.comparison)) {
-    await follow(view, name, countsOf(page.comparison), { head, filters, table, progress });
+    await follow(view, name, countsOf(page.comparison), { head, filters, table, map, progress });
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A summary of ops over tokens or training steps, of one or several runs.
-import { call, poll } from "./api.js";
+import { ApiError, call, poll } from "./api.js";
 import { h } from "./dom.js";
 import { countText, patternOf, rangesText, toNumber } from "./format.js";
 import { Plot } from "./plot.js";
@@ -11,7 +11,7 @@ const DASHES = 4;
 const POLL_MS = 10_000;
 
 const VALUES = ["l2_norm", "max", "min", "mean", "abs_max", "l1_norm", "sum", "nan_count",
-                "positive_infinity_count", "negative_infinity_count", "zero_count", "count"];
+        "positive_infinity_count", "negative_infinity_count", "zero_count", "count"];
 const SIDES = ["OUTPUT", "INPUT", "WEIGHT", "GRAD_OUTPUT", "GRAD_INPUT", "GRAD_WEIGHT", "STATE"];
 
 /** @typedef {{runs: string[], ops: string[], value: string, side: string, tokens: string, isLog: boolean}} Choice */
@@ -30,10 +30,7 @@ export function curvesLink(runs, ops, side) {
   return `#/curves?${query}`;
 }
 
-/**
- * @param {URLSearchParams} query
- * @returns {Choice}
- */
+/** @param {URLSearchParams} query @returns {Choice} */
 function choiceOf(query) {
   const value = query.get("value") || "";
   return {
@@ -53,10 +50,7 @@ function queryOf(choice) {
   return query;
 }
 
-/**
- * @param {Choice} choice
- * @param {string[]} patterns
- */
+/** @param {Choice} choice @param {string[]} patterns */
 function filterOf({ tokens, side }, patterns) {
   /** @type {Record<string, any>} */
   const filter = { op_patterns: patterns };
@@ -74,15 +68,15 @@ class Gaps {
   constructor() {
     /** @type {Set<string>} */
     this.texts = new Set();
+    /** @type {Map<string, Error>} */
+    this.missing = new Map();
   }
 
   /** @param {string} run @param {any} answer */
-  add(run, { ranks_lacking: ranks, nodes_failed: nodes }) {
-    if (ranks.length) {
-      const ranges = ranks.map((/** @type {[number, number]} */ [first, last]) => ({ first, last }));
-      this.texts.add(`${run} lacks ranks ${rangesText(ranges)}`);
-    }
-    for (const { node } of nodes || []) this.texts.add(`no answer from ${node}`);
+  add(run, { ranks_lacking: ranks }) {
+    if (!ranks.length) return;
+    const ranges = ranks.map((/** @type {[number, number]} */ [first, last]) => ({ first, last }));
+    this.texts.add(`${run} lacks ranks ${rangesText(ranges)}`);
   }
 }
 
@@ -97,16 +91,25 @@ class Gaps {
  * @returns {Promise<{keys: string[], values: any[]}>}
  */
 async function summarize(choice, run, groups, patterns, gaps, signal) {
-  const answer = await call("page.summaries", { run, group_by: groups, filter: filterOf(choice, patterns), value: choice.value },
-                            signal);
-  gaps.add(run, answer);
-  return answer;
+  if (gaps.missing.has(run)) return { keys: [], values: [] };
+  try {
+    const answer = await call("page.summaries", { run, group_by: groups, filter: filterOf(choice, patterns), value: choice.value },
+        signal);
+    gaps.add(run, answer);
+    return answer;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 404) {
+      gaps.missing.set(run, error);
+      gaps.texts.add(error.message);
+      return { keys: [], values: [] };
+    }
+    if (error.status !== 429) throw error;
+    throw new Error(`${error.message}. ${groups === "OP" ? "Search for fewer ops" : "Choose tokens, such as 0-9999"}.`);
+  }
 }
 
-/**
- * @param {Choice} choice
- * @param {AbortSignal} signal
- */
+/** @param {Choice} choice @param {AbortSignal} signal */
 async function fetchCurves(choice, signal) {
   /** @type {(string | null)[]} */
   let ops = [null];
@@ -126,9 +129,11 @@ async function fetchCurves(choice, signal) {
       if (keys.length === 0) continue;
       const parts = [op ?? "all ops", runs.length > 1 || op === null ? run : ""];
       series.push({ name: parts.filter((part) => part).join(" of "), x: keys.map(Number), y: values.map(toNumber),
-                    color: series.length % CURVES_MAX, dash: j % DASHES });
+        color: series.length % CURVES_MAX, dash: j % DASHES });
     }
   }
+  // Other runs are shown without the ones that do not exist.
+  if (series.length === 0) for (const error of gaps.missing.values()) throw error;
   const left = [];
   if (ops.length > opCount) left.push(`the first ${opCount} of ${countText(ops.length)} ops`);
   if (choice.runs.length > runs.length) left.push(`the first ${runs.length} of ${choice.runs.length} runs`);
@@ -146,40 +151,40 @@ async function fetchCurves(choice, signal) {
 function chooser(choice, names, onChange) {
   /** @param {string} label @param {string[]} values @param {string} chosen @param {(v: string) => void} set */
   const select = (label, values, chosen, set) => h("label", {}, label, " ", h("select", {
-    onchange: (/** @type {Event} */ event) => {
-      set(/** @type {HTMLSelectElement} */ (event.target).value);
+    onchange: (event) => {
+      set(event.target.value);
       onChange();
     },
   }, ...values.map((value) => h("option", { value, selected: value === chosen },
-                                value.toLowerCase().replaceAll("_", " ") || "all"))));
+        value.toLowerCase().replaceAll("_", " ") || "all"))));
   /** @param {string} label @param {string} value @param {string} hint @param {(v: string) => void} set */
   const field = (label, value, hint, set) => h("label", { class: "grow" }, label, " ", h("input", {
     type: "search", value, placeholder: hint,
-    onchange: (/** @type {Event} */ event) => {
-      set(/** @type {HTMLInputElement} */ (event.target).value.trim());
+    onchange: (event) => {
+      set(event.target.value.trim());
       onChange();
     },
   }));
   const pick = (/** @type {string} */ name) => h("label", {}, h("input", {
     type: "checkbox", checked: choice.runs.includes(name),
-    onchange: (/** @type {Event} */ event) => {
-      const isOn = /** @type {HTMLInputElement} */ (event.target).checked;
+    onchange: (event) => {
+      const isOn = event.target.checked;
       choice.runs = isOn ? [...choice.runs, name] : choice.runs.filter((one) => one !== name);
       onChange();
     },
   }), " ", name);
-  return h("form", { onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+  return h("form", { onsubmit: (event) => event.preventDefault() },
     h("fieldset", { class: "picks" }, h("legend", {}, "runs"), ...names.map(pick)),
     h("div", { class: "bar" },
       field("ops", choice.ops.join(" "), "mlp, *.attn or =head",
-            (text) => { choice.ops = text.split(/\s+/).filter((word) => word); }),
+          (text) => { choice.ops = text.split(/\s+/).filter((word) => word); }),
       select("value", VALUES, choice.value, (value) => { choice.value = value; }),
       select("side", [...SIDES, ""], choice.side, (side) => { choice.side = side; }),
       field("tokens", choice.tokens, "all, or 0-99", (text) => { choice.tokens = text; }),
       h("label", {}, h("input", {
         type: "checkbox", checked: choice.isLog,
-        onchange: (/** @type {Event} */ event) => {
-          choice.isLog = /** @type {HTMLInputElement} */ (event.target).checked;
+        onchange: (event) => {
+          choice.isLog = event.target.checked;
           onChange();
         },
       }), " logarithmic")));

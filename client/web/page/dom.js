@@ -4,14 +4,12 @@
 
 /**
  * @typedef {Node | string | number | null | undefined | false} Child
+ * @typedef {{[name: `on${string}`]: (event: any) => void, [name: string]: any}} Properties
  */
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/**
- * @param {Element} element
- * @param {Record<string, any>} properties
- */
+/** @param {Element} element @param {Properties} properties */
 function setProperties(element, properties) {
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined || value === null || value === false) continue;
@@ -27,7 +25,7 @@ function setProperties(element, properties) {
  * Creates an HTML element. A property `onclick` is a listener, any other one an
  * attribute.
  * @param {string} tag
- * @param {Record<string, any>} [properties]
+ * @param {Properties} [properties]
  * @param {...Child} children
  * @returns {HTMLElement}
  */
@@ -38,10 +36,21 @@ export function h(tag, properties, ...children) {
   return element;
 }
 
+/** A paragraph that is less important. */
+export const dim = (/** @type {Child[]} */ ...children) => h("p", { class: "dim" }, ...children);
+
+/**
+ * A box that scrolls by itself.
+ * @param {string} label
+ * @param {...Child} children
+ */
+export const scrolling = (label, ...children) =>
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, ...children);
+
 /**
  * Creates an SVG element.
  * @param {string} tag
- * @param {Record<string, any>} [properties]
+ * @param {Properties} [properties]
  * @param {...Child} children
  * @returns {SVGElement}
  */
@@ -53,9 +62,20 @@ export function svg(tag, properties, ...children) {
 }
 
 /**
+ * Replaces the children of an element. The field at the position of the one that
+ * has the focus gets it.
  * @param {Element} element
- * @param {Child[]} children
+ * @param {...Child} children
  */
+export function replaceIn(element, ...children) {
+  const fields = () => /** @type {HTMLElement[]} */ ([...element.querySelectorAll("input, select, button")]);
+  const at = fields().findIndex((field) => field === document.activeElement);
+  element.replaceChildren();
+  append(element, children);
+  fields()[at]?.focus();
+}
+
+/** @param {Element} element @param {Child[]} children */
 function append(element, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
@@ -88,9 +108,10 @@ export function putText(element, text) {
 }
 
 /**
- * A list of labels and texts. `[label, text, row]`: a row leads to its page.
+ * A list of labels and texts. `[label, text, row]`: a row leads to its page, unless
+ * `linkOf` is null.
  * @param {[string, string, number][]} facts
- * @param {(row: number) => string} linkOf
+ * @param {((row: number) => string) | null} linkOf
  */
 export function factList(facts, linkOf) {
   const list = h("dl", { class: "facts" });
@@ -99,16 +120,14 @@ export function factList(facts, linkOf) {
     list.append(h("dt", {}, label === last ? "" : label));
     last = label;
     const value = h("dd");
-    putText(row >= 0 ? value.appendChild(h("a", { href: linkOf(row) })) : value, text);
+    putText(row >= 0 && linkOf ? value.appendChild(h("a", { href: linkOf(row) })) : value, text);
     list.append(value);
   }
   return list;
 }
 
-/**
- * @param {string} verdict PASS, FAIL, PARTIAL or -
- */
+/** @param {string} verdict PASS, FAIL, PARTIAL or - */
 export function verdictMark(verdict) {
   return h("span", { class: `verdict ${verdict === "-" ? "none" : verdict}` },
-           verdict === "-" ? "no result" : verdict);
+      verdict === "-" ? "no result" : verdict);
 }

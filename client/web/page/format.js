@@ -18,9 +18,7 @@ export function toNumber(value) {
   }
 }
 
-/**
- * @param {number | string | null | undefined} value
- */
+/** @param {number | string | null | undefined} value */
 export function numberText(value) {
   if (value === null || value === undefined) return "-";
   const number = toNumber(value);
@@ -42,9 +40,7 @@ export function countText(value) {
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/**
- * @param {number | string | null | undefined} bytes
- */
+/** @param {number | string | null | undefined} bytes */
 export function sizeText(bytes) {
   let size = toNumber(bytes);
   if (!Number.isFinite(size)) return "-";
@@ -65,9 +61,7 @@ export function shareText(share) {
   return `${number >= 100 ? Math.round(number) : Number(number.toPrecision(2))}x`;
 }
 
-/**
- * @param {string | undefined} time RFC 3339
- */
+/** @param {string | undefined} time RFC 3339 */
 export function timeText(time) {
   return time ? time.replace(/\.\d+/, "").replace("T", " ").replace("Z", "") : "-";
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The heat map of a comparison: the worst row of each op and token, or of each
 // layer and rank. Rows are reduced by the daemon, and arrive in increments.
-import { call } from "./api.js";
+import { callPatiently, sleep } from "./api.js";
 import { h, ink } from "./dom.js";
 import { countText, shareText, toNumber } from "./format.js";
 import { rowLink } from "./row.js";
@@ -32,14 +32,12 @@ const GAP_CELL_PX = 9;
 /**
  * Ramps that differ in lightness as well as in hue, so that they are told apart
  * without colors.
- * @type {Record<string, {pass: number[][], fail: number[][], unmatched: number[],
- *     skipped: number[], none: number[]}>}
  */
 const PALETTES = {
   light: { pass: [[222, 235, 247], [66, 133, 200]], fail: [[253, 174, 97], [165, 0, 38]],
-           unmatched: [110, 119, 129], skipped: [190, 196, 203], none: [255, 255, 255] },
+      unmatched: [110, 119, 129], skipped: [190, 196, 203], none: [255, 255, 255] },
   dark: { pass: [[22, 44, 74], [74, 140, 210]], fail: [[253, 174, 97], [255, 84, 64]],
-          unmatched: [139, 148, 158], skipped: [60, 66, 74], none: [13, 17, 23] },
+      unmatched: [139, 148, 158], skipped: [60, 66, 74], none: [13, 17, 23] },
 };
 
 const isDark = matchMedia("(prefers-color-scheme: dark)");
@@ -51,9 +49,7 @@ const mix = (a, b, part) => a.map((x, i) => Math.round(x + (b[i] - x) * part));
 /** @param {number[]} rgb */
 const css = (rgb) => `rgb(${rgb.join()})`;
 
-/**
- * @param {{fails: boolean, passes: boolean, isUnmatched: boolean, share: number}} group
- */
+/** @param {{fails: boolean, passes: boolean, isUnmatched: boolean, share: number}} group */
 function levelOf({ fails, passes, isUnmatched, share }) {
   if (fails) {
     const part = Number.isNaN(share) || !Number.isFinite(share) ? 1
@@ -89,6 +85,8 @@ class Grid {
     this.stride = 64;
     this.levels = new Uint8Array(64 * 64);
     this.rows = new Int32Array(64 * 64).fill(-1);
+    // Shares of the bound: levels of large ones are equal.
+    this.shares = new Float32Array(64 * 64);
     this.isCut = false;
   }
 
@@ -121,23 +119,28 @@ class Grid {
     while (stride < wide) stride *= 2;
     let height = Math.max(64, this.levels.length / this.stride);
     while (height < high) height *= 2;
-    const levels = new Uint8Array(stride * height);
-    const rows = new Int32Array(stride * height).fill(-1);
-    for (let y = 0; y < this.lines.length && (y + 1) * this.stride <= this.levels.length; ++y) {
-      levels.set(this.levels.subarray(y * this.stride, (y + 1) * this.stride), y * stride);
-      rows.set(this.rows.subarray(y * this.stride, (y + 1) * this.stride), y * stride);
-    }
+    /** @template {Uint8Array | Int32Array | Float32Array} T @param {T} from @param {T} to */
+    const copied = (from, to) => {
+      for (let y = 0; (y + 1) * this.stride <= from.length; ++y) {
+        to.set(from.subarray(y * this.stride, (y + 1) * this.stride), y * stride);
+      }
+      return to;
+    };
+    this.levels = copied(this.levels, new Uint8Array(stride * height));
+    this.rows = copied(this.rows, new Int32Array(stride * height).fill(-1));
+    this.shares = copied(this.shares, new Float32Array(stride * height));
     this.stride = stride;
-    this.levels = levels;
-    this.rows = rows;
   }
 
-  /** @param {string} line @param {string | number} column @param {number} level @param {number} row */
-  put(line, column, level, row) {
+  /** @param {string} line @param {string | number} column @param {number} level @param {number} row @param {number} share */
+  put(line, column, level, row, share) {
     const i = this.place(line, column);
-    if (i < 0 || (level <= this.levels[i] && this.rows[i] >= 0)) return;
+    if (i < 0) return;
+    const isWorse = level > this.levels[i] || (level === this.levels[i] && share > this.shares[i]);
+    if (this.rows[i] >= 0 && !isWorse) return;
     this.levels[i] = level;
     this.rows[i] = row;
+    this.shares[i] = share;
   }
 }
 
@@ -224,7 +227,7 @@ export class HeatMap {
     this.note = h("span", { class: "dim" });
     this.legend = h("div", { class: "legend" });
     const choose = (/** @type {Event} */ event) =>
-        this.start(/** @type {Kind} */ (/** @type {HTMLSelectElement} */ (event.target).value));
+        this.start(/** @type {any} */ (event.target).value);
     this.element = h("section", { class: "map" },
       h("div", { class: "bar" }, h("h2", {}, "Where it differs"),
         h("label", {}, "show ", h("select", { onchange: choose },
@@ -273,11 +276,12 @@ export class HeatMap {
 
   /** @param {KeyboardEvent} event */
   onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
     if (step) {
       const [x, y] = this.cursor || [-step[0], -step[1]];
       this.cursor = [Math.min(Math.max(x + step[0], 0), this.grid.columns.length - 1),
-                     Math.min(Math.max(y + step[1], 0), this.grid.lines.length - 1)];
+        Math.min(Math.max(y + step[1], 0), this.grid.lines.length - 1)];
       this.point(this.cursor);
       this.draw();
     } else if (event.key === "Enter") {
@@ -302,7 +306,7 @@ export class HeatMap {
     const fitX = mapWidth / Math.max(this.grid.columns.length, 1);
     const fitY = mapHeight / Math.max(this.grid.lines.length, 1);
     return { left, top: 6, width: mapWidth, height: mapHeight,
-             cellWidth: Math.max(this.zoomX, Math.min(fitX, 64)),
+        cellWidth: Math.max(this.zoomX, Math.min(fitX, 64)),
              cellHeight: Math.max(this.zoomY, Math.min(fitY, 40)) };
   }
 
@@ -368,14 +372,11 @@ export class HeatMap {
   /** @param {any} part An answer of page.groups. */
   take(part) {
     for (const [op, rank, token, pass, fail, unmatched, , worst, row] of part.groups) {
-      const level = levelOf({ fails: fail > 0, passes: pass > 0, isUnmatched: unmatched > 0,
-                              share: toNumber(worst) });
+      const share = toNumber(worst);
+      const level = levelOf({ fails: fail > 0, passes: pass > 0, isUnmatched: unmatched > 0, share });
       const name = part.ops[op];
-      if (this.kind === "op") {
-        this.grid.put(name, token, level, row);
-      } else {
-        this.grid.put(layerOf(name), rank, level, row);
-      }
+      const [line, column] = this.kind === "op" ? [name, token] : [layerOf(name), rank];
+      this.grid.put(line, column, level, row, Number.isNaN(share) && fail > 0 ? Infinity : share || 0);
     }
     this.refresh();
   }
@@ -411,10 +412,11 @@ export class HeatMap {
     this.reset();
     let next = 0;
     for (;;) {
-      const part = await call("page.groups", {
-        comparison: this.comparison, first_row: next,
-        group_by: kind === "op" ? ["OP", "TOKEN"] : ["OP", "RANK"],
-      }, this.signal);
+      const part = await callPatiently("page.groups", {
+        comparison: this.comparison, first_row: next, group_by: ["OP", kind === "op" ? "TOKEN" : "RANK"],
+      }, this.signal, (problem) => {
+        if (generation === this.generation) this.note.textContent = problem;
+      });
       if (generation !== this.generation || this.signal.aborted) return;
       this.canvas.hidden = false;
       if (part.groups.length) this.take(part);
@@ -423,7 +425,7 @@ export class HeatMap {
       this.note.textContent = isComplete ? (this.grid.isCut ? "not all fit" : "")
           : `${countText(next)} of ${countText(part.row_count)} rows`;
       if (isComplete && part.has_ended) return;
-      if (isComplete) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      if (isComplete) await sleep(POLL_MS);
     }
   }
 
@@ -470,7 +472,7 @@ export class HeatMap {
     this.pictures.set(`${stepX} ${stepY}`, picture);
     g.imageSmoothingEnabled = false;
     g.drawImage(picture, box.left - this.left * box.cellWidth, box.top - this.top * box.cellHeight,
-                picture.width * 2 ** stepX * box.cellWidth, picture.height * 2 ** stepY * box.cellHeight);
+        picture.width * 2 ** stepX * box.cellWidth, picture.height * 2 ** stepY * box.cellHeight);
     this.drawGaps(g, box);
     this.drawMarks(g, box);
     g.restore();
@@ -502,7 +504,7 @@ export class HeatMap {
       const w = Math.max(box.cellWidth, 7);
       const t = Math.max(box.cellHeight, 7);
       g.strokeRect(box.left + (x + 0.5 - this.left) * box.cellWidth - w / 2,
-                   box.top + (y + 0.5 - this.top) * box.cellHeight - t / 2, w, t);
+        box.top + (y + 0.5 - this.top) * box.cellHeight - t / 2, w, t);
     };
     if (this.first) {
       const x = this.grid.columnOf.get(this.kind === "op" ? toNumber(this.first.token) : this.first.rank);

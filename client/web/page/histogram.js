@@ -17,11 +17,7 @@ const RIGHT = 474;
 const TOP = 8;
 const BOTTOM = 176;
 
-/**
- * @param {string} name
- * @param {Histogram | null} histogram
- * @returns {Side | null}
- */
+/** @param {string} name @param {Histogram | null} histogram @returns {Side | null} */
 function sideOf(name, histogram) {
   if (!histogram) return null;
   return {
@@ -54,15 +50,15 @@ function chart(sides, isLog) {
   const y = (/** @type {number} */ count) => BOTTOM - (BOTTOM - TOP) * part(count);
   const shapes = [];
   for (const count of isLog ? [0, Math.round(Math.expm1(Math.log1p(top) / 2)), top]
-                            : [0, Math.round(top / 2), top]) {
+        : [0, Math.round(top / 2), top]) {
     shapes.push(svg("line", { class: "axis", x1: LEFT, x2: RIGHT, y1: y(count), y2: y(count) }),
-                svg("text", { x: LEFT - 4, y: y(count) + 4, "text-anchor": "end" }, countText(count)));
+        svg("text", { x: LEFT - 4, y: y(count) + 4, "text-anchor": "end" }, countText(count)));
   }
   for (const [i, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]]) {
     const value = edge(sides[0], sides[0].counts.length * /** @type {number} */ (i));
     shapes.push(svg("text", { x: LEFT + (RIGHT - LEFT) * /** @type {number} */ (i), y: BOTTOM + 16,
-                              "text-anchor": anchor },
-                    numberText(Number(value.toPrecision(3)))));
+        "text-anchor": anchor },
+        numberText(Number(value.toPrecision(3)))));
   }
   for (const side of sides) {
     let path = `M${x(0)} ${BOTTOM}`;
@@ -72,7 +68,7 @@ function chart(sides, isLog) {
   const text = sides.map((side) => `${side.name}: ${countText(
       side.counts.reduce((a, b) => a + b, 0))} elements from ${numberText(side.low)} to ${numberText(side.high)}`);
   return svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
-                      "aria-label": text.join("; ") }, ...shapes);
+        "aria-label": text.join("; ") }, ...shapes);
 }
 
 /** @param {Side[]} sides */
@@ -86,10 +82,7 @@ function totals(sides) {
             h("td", { class: "n" }, countText(count)))))));
 }
 
-/**
- * @param {Histogram | null} golden
- * @param {Histogram | null} target
- */
+/** @param {Histogram | null} golden @param {Histogram | null} target */
 export function histogramView(golden, target) {
   const sides = /** @type {Side[]} */ (
       [sideOf("golden", golden), sideOf("target", target)].filter((side) => side !== null));
@@ -102,8 +95,8 @@ export function histogramView(golden, target) {
       ...sides.map((side) => h("span", {}, h("i", { class: side.name }), side.name)),
       h("label", {}, h("input", {
         type: "checkbox",
-        onchange: (/** @type {Event} */ event) =>
-            draw(/** @type {HTMLInputElement} */ (event.target).checked),
+        onchange: (event) =>
+            draw(event.target.checked),
       }), " log counts")),
     place, totals(sides));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows the view that the address names: `#/c/c-000001/row/7?find=mlp`.
-import { ApiError, takeToken } from "./api.js";
+import { ApiError, forgetNodes, takeToken } from "./api.js";
 import { showComparison } from "./comparison.js";
 import { showCurves } from "./curves.js";
 import { h } from "./dom.js";
@@ -45,6 +45,7 @@ async function route() {
   running.abort();
   running = new AbortController();
   const signal = running.signal;
+  forgetNodes();
   const [path, query] = location.hash.replace(/^#/, "").split("?");
   const main = /** @type {HTMLElement} */ (document.getElementById("main"));
   for (const link of document.querySelectorAll("nav a")) {
@@ -81,14 +82,14 @@ async function route() {
     } catch (error) {
       if (signal.aborted) return;
       main.replaceChildren(h("h1", {}, "Not available"),
-                           h("p", { class: "problem", role: "alert" }, problemText(error)),
-                           h("button", { type: "button", onclick: route }, "Try again"));
+        h("p", { class: "problem", role: "alert" }, problemText(error)),
+        h("button", { type: "button", onclick: route }, "Try again"));
     }
     return;
   }
   main.replaceChildren(h("h1", {}, "Not available"),
-                       h("p", { class: "problem", role: "alert" }, "There is no such page."),
-                       h("p", {}, h("a", { href: "#/" }, "Overview")));
+        h("p", { class: "problem", role: "alert" }, "There is no such page."),
+        h("p", {}, h("a", { href: "#/" }, "Overview")));
 }
 
 takeToken();

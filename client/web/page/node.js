@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon: state, counters and streams.
 import { call, poll } from "./api.js";
-import { h } from "./dom.js";
+import { h, scrolling } from "./dom.js";
 import { countText, sizeText } from "./format.js";
 
 const POLL_MS = 2000;
 
-/**
- * @param {string} name
- * @param {any} value
- */
+/** @param {string} name @param {any} value */
 function fieldText(name, value) {
   if (/_bytes(_max)?$/.test(name)) return sizeText(value);
   if (/^\d+\.\d+s$/.test(String(value))) return `${Math.round(parseFloat(value))}s`;
@@ -27,7 +24,7 @@ function statusList(status) {
     if (typeof value === "object" || value === "") continue;
     const isProblem = PROBLEM.test(name) && Number(value) > 0;
     list.append(h("div", {}, h("dt", {}, name.replaceAll("_", " ")),
-                  h("dd", { class: isProblem && "bad" }, fieldText(name, value))));
+        h("dd", { class: isProblem && "bad" }, fieldText(name, value))));
   }
   return list;
 }
@@ -35,8 +32,7 @@ function statusList(status) {
 /** @param {any[]} streams */
 function streamTable(streams) {
   if (streams.length === 0) return h("p", { class: "dim" }, "No rank is connected.");
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Streams" },
-    h("table", {},
+  return scrolling("Streams", h("table", {},
       h("thead", {}, h("tr", {}, ...["run", "rank", "received", "records", "dropped"].map((text, i) =>
           h("th", { scope: "col", class: i > 0 && "n" }, text)))),
       h("tbody", {}, ...streams.map((s) => h("tr", {}, h("th", { scope: "row" }, s.run),

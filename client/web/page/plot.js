@@ -16,9 +16,10 @@ const RIGHT = 14;
 /**
  * @typedef {{name: string, color: number, dash: number, x: number[], y: number[]}} Series
  *     A curve. Values that do not exist are NaN.
- * @typedef {{low: number, high: number, mean: number, count: number,
- *     odd: number}} Point The finite values of a range of tokens, and the number
- *     of those that are infinite.
+ * @typedef {{low: number, high: number, mean: number, count: number, odd: number,
+ *     nan: number, hidden: number, least: number}} Point The values of a range of
+ *     tokens that are drawn, and the numbers of others: infinite, NaN, and those
+ *     at 0 or below on a logarithmic scale, with the least of these.
  * @typedef {{series: Series[], first: number, step: number, points:
  *     Map<number, Point>[]}} Reduced Points by number of their range.
  */
@@ -26,9 +27,10 @@ const RIGHT = 14;
 /**
  * Reduces all curves over the same ranges of tokens.
  * @param {Series[]} series
+ * @param {boolean} isLog
  * @returns {Reduced}
  */
-export function reduce(series) {
+export function reduce(series, isLog) {
   let first = Infinity;
   let last = -Infinity;
   for (const { x } of series) {
@@ -42,12 +44,19 @@ export function reduce(series) {
     /** @type {Map<number, Point>} */
     const found = new Map();
     x.forEach((token, i) => {
-      if (Number.isNaN(y[i])) return;
       const range = Math.floor((token - first) / step);
       let point = found.get(range);
-      if (!point) found.set(range, point = { low: Infinity, high: -Infinity, mean: 0, count: 0, odd: 0 });
+      if (!point) {
+        point = { low: Infinity, high: -Infinity, mean: 0, count: 0, odd: 0, nan: 0, hidden: 0, least: 0 };
+        found.set(range, point);
+      }
       if (!Number.isFinite(y[i])) {
-        point.odd += 1;
+        point[Number.isNaN(y[i]) ? "nan" : "odd"] += 1;
+        return;
+      }
+      if (isLog && y[i] <= 0) {
+        point.hidden += 1;
+        point.least = Math.min(point.least, y[i]);
         return;
       }
       point.count += 1;
@@ -73,11 +82,11 @@ export function ticksOf(low, high, count) {
   const rough = span / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) || rough;
-  const ticks = [];
-  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; ++i) {
-    ticks.push(Number((i * step).toPrecision(12)));
-  }
-  return ticks;
+  const first = Math.ceil(low / step);
+  const last = Math.floor(high / step + 1e-9) - first;
+  // Steps that are too small for the numbers.
+  if (!(last <= 2 * count) || first + 1 === first) return [low];
+  return Array.from({ length: Math.max(last + 1, 0) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
 /** @param {Reduced} reduced @param {number} range */
@@ -92,20 +101,19 @@ function pointText(point) {
     texts.push(point.low === point.high ? numberText(point.low)
         : `${numberText(point.low)} to ${numberText(point.high)}`);
   }
+  if (point.hidden > 0) texts.push((point.hidden > 1 ? `${point.hidden} from ` : "") + numberText(point.least));
   if (point.odd > 0) texts.push(point.odd === 1 ? "infinite" : `${point.odd} infinite`);
+  if (point.nan > 0) texts.push(point.nan === 1 ? "no value" : `${point.nan} without a value`);
   return texts.join(", ");
 }
 
 export class Plot {
-  /**
-   * @param {string} xName
-   * @param {AbortSignal} signal
-   */
+  /** @param {string} xName @param {AbortSignal} signal */
   constructor(xName, signal) {
     this.xName = xName;
     this.isLog = false;
     /** @type {Reduced} */
-    this.reduced = reduce([]);
+    this.reduced = reduce([], false);
     // Numbers of the ranges that have a point, ascending.
     /** @type {number[]} */
     this.ranges = [];
@@ -113,8 +121,8 @@ export class Plot {
     this.chart = h("div", {
       class: "plot", tabindex: "0", role: "application",
       "aria-label": "Curves. Arrow keys move along them, and their values are read. A table follows.",
-      onkeydown: (/** @type {KeyboardEvent} */ event) => this.onKey(event),
-      onpointermove: (/** @type {PointerEvent} */ event) => this.onPoint(event),
+      onkeydown: (event) => this.onKey(event),
+      onpointermove: (event) => this.onPoint(event),
     });
     this.tip = h("p", { class: "dim tip", role: "status" });
     this.note = h("p", { class: "dim" });
@@ -125,13 +133,10 @@ export class Plot {
     signal.addEventListener("abort", () => this.chart.replaceChildren());
   }
 
-  /**
-   * @param {Series[]} series
-   * @param {boolean} isLog
-   */
+  /** @param {Series[]} series @param {boolean} isLog */
   show(series, isLog) {
     this.isLog = isLog;
-    this.reduced = reduce(series);
+    this.reduced = reduce(series, isLog);
     this.ranges = [...new Set(this.reduced.points.flatMap((points) => [...points.keys()]))].sort((a, b) => a - b);
     this.cursor = Math.min(this.cursor, this.ranges.length - 1);
     this.legend.replaceChildren(...series.map(({ name, color, dash }) => h("span", {},
@@ -141,22 +146,15 @@ export class Plot {
     const notes = [];
     if (step > 1) {
       notes.push(`Each point is ${step} ${this.xName}s: the band reaches from their lowest to their ` +
-                 "highest value, and the line is their mean.");
+        "highest value, and the line is their mean.");
     }
-    const hidden = this.hiddenCount();
-    if (hidden > 0) notes.push(`${countText(hidden)} points at 0 or below are not shown on a logarithmic scale.`);
+    const all = this.reduced.points.flatMap((points) => [...points.values()]);
+    const hidden = all.reduce((sum, point) => sum + point.hidden, 0);
+    if (hidden > 0) notes.push(`Values at 0 or below are not shown on a logarithmic scale: ${countText(hidden)}.`);
+    if (all.some(({ nan }) => nan > 0)) notes.push("A cross is a token without a value.");
     this.note.textContent = notes.join(" ");
     this.draw();
     this.fillTable();
-  }
-
-  hiddenCount() {
-    let count = 0;
-    if (!this.isLog) return 0;
-    for (const points of this.reduced.points) {
-      for (const point of points.values()) if (point.count > 0 && point.low <= 0) count += 1;
-    }
-    return count;
   }
 
   /** The values that are drawn, and how they become pixels. */
@@ -166,17 +164,15 @@ export class Plot {
     for (const points of this.reduced.points) {
       for (const point of points.values()) {
         if (point.count === 0) continue;
-        for (const value of [point.low, point.high]) {
-          if (this.isLog && value <= 0) continue;
-          low = Math.min(low, value);
-          high = Math.max(high, value);
-        }
+        low = Math.min(low, point.low);
+        high = Math.max(high, point.high);
       }
     }
     if (low > high) [low, high] = this.isLog ? [1, 10] : [0, 1];
     const forward = this.isLog ? Math.log10 : (/** @type {number} */ v) => v;
     let [from, to] = [forward(low), forward(high)];
-    if (from === to) {
+    // Numbers that are too close for a scale are one.
+    if (to - from <= Math.abs(from) * 1e-12) {
       const pad = this.isLog ? 0.5 : Math.abs(from) * 0.1 || 1;
       [from, to] = [from - pad, to + pad];
     }
@@ -209,7 +205,7 @@ export class Plot {
     if (this.ranges.length) {
       for (const token of ticksOf(from, to, width / 110).filter(Number.isInteger)) {
         shapes.push(svg("text", { x: at.x((token - first) / step), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" },
-                        String(token)));
+        String(token)));
       }
     }
     shapes.push(svg("text", { x: (left + width) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, this.xName));
@@ -219,17 +215,12 @@ export class Plot {
       shapes.push(svg("line", { class: "cursor", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }));
     }
     this.chart.replaceChildren(svg("svg", { class: "chart", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`,
-                                            "aria-hidden": "true" }, ...shapes));
+        "aria-hidden": "true" }, ...shapes));
   }
 
-  /**
-   * @param {Series} one
-   * @param {Map<number, Point>} points
-   * @param {ReturnType<Plot["scale"]>} at
-   */
+  /** @param {Series} one @param {Map<number, Point>} points @param {ReturnType<Plot["scale"]>} at */
   curve(one, points, at) {
     const shapes = [];
-    const isShown = (/** @type {Point | undefined} */ p) => p && p.count > 0 && (!this.isLog || p.low > 0);
     const mine = this.ranges.filter((range) => points.has(range));
     let line = "";
     let band = "";
@@ -250,9 +241,13 @@ export class Plot {
     };
     for (const range of mine) {
       const point = /** @type {Point} */ (points.get(range));
-      if (isShown(point)) run.push(range); else endRun();
+      if (point.count > 0) run.push(range); else endRun();
+      const x = at.x(range);
+      if (point.nan > 0) {
+        const y = HEIGHT - BOTTOM - 8;
+        shapes.push(svg("path", { class: `gap c${one.color}`, d: `M${x - 4} ${y}l8 8m0 -8l-8 8` }));
+      }
       if (point.odd > 0) {
-        const x = at.x(range);
         shapes.push(svg("path", { class: `odd c${one.color}`, d: `M${x - 5} ${TOP + 8}L${x} ${TOP}L${x + 5} ${TOP + 8}Z` }));
       }
     }
@@ -262,7 +257,7 @@ export class Plot {
     if (mine.length <= DOTS_MAX && this.reduced.step === 1) {
       for (const range of mine) {
         const point = /** @type {Point} */ (points.get(range));
-        if (isShown(point)) {
+        if (point.count > 0) {
           shapes.push(svg("circle", { class: `dot c${one.color}`, cx: at.x(range), cy: at.y(point.mean), r: 3 }));
         }
       }
@@ -289,7 +284,7 @@ export class Plot {
     this.point(this.cursor < 0 && step === -1 ? this.ranges.length - 1 : this.cursor + step);
   }
 
-  /** @param {PointerEvent} event */
+  /** @param {any} event */
   onPoint(event) {
     if (this.ranges.length === 0) return;
     const at = this.scale();

@@ -2,7 +2,7 @@
 // One row: why it has its verdict, its metrics, distributions and stacks.
 import { call } from "./api.js";
 import { curvesLink } from "./curves.js";
-import { h, putText } from "./dom.js";
+import { dim, h, putText } from "./dom.js";
 import { exactWord, numberText, shareText, toNumber } from "./format.js";
 import { histogramView } from "./histogram.js";
 import { hasLogits, logitsSection } from "./logits.js";
@@ -12,10 +12,7 @@ import { valuesSection } from "./values.js";
 // Rows before and after this one that are listed.
 const NEIGHBOURS = 4;
 
-/**
- * @param {string} comparison
- * @param {number} row
- */
+/** @param {string} comparison @param {number} row */
 export const rowLink = (comparison, row) => `${comparisonLink(comparison)}/row/${row}`;
 
 /** @param {any} row */
@@ -55,51 +52,41 @@ function metricTable(row) {
     ...Object.entries(row.custom_metrics || {}).map(([name, [value, text]]) =>
         /** @type {[string, any, string]} */ ([name, value, text])),
   ];
-  if (metrics.length === 0) return h("p", { class: "dim" }, "No metrics: the pair was not measured.");
+  if (metrics.length === 0) return dim("No metrics: the pair was not measured.");
   return h("table", { class: "small" }, h("tbody", {}, ...metrics.map(([name, value, text]) =>
       h("tr", { class: name === row.decided_by && "on" }, h("th", { scope: "row" }, name),
         h("td", { class: "n" }, value === null && text ? "" : numberText(value), " ",
           text ? h("span", { class: "dim" }, text) : "")))));
 }
 
-/**
- * @param {any} golden
- * @param {any} target
- */
+/** @param {any} golden @param {any} target */
 function sideTable(golden, target) {
   const fields = ["count", "min", "max", "mean", "abs_max", "l2_norm", "nan_count",
-                  "positive_infinity_count", "negative_infinity_count", "zero_count"];
+        "positive_infinity_count", "negative_infinity_count", "zero_count"];
   if (!golden && !target) return null;
   return h("table", { class: "small" },
     h("thead", {}, h("tr", {}, h("td"), h("th", { scope: "col", class: "n" }, "golden"),
-                     h("th", { scope: "col", class: "n" }, "target"))),
+        h("th", { scope: "col", class: "n" }, "target"))),
     h("tbody", {}, ...fields.map((field) => h("tr", {},
         h("th", { scope: "row" }, field.replaceAll("_", " ")),
         ...[golden, target].map((side) =>
             h("td", { class: "n" }, numberText(side?.summary?.[field])))))));
 }
 
-/**
- * @param {any} golden
- * @param {any} target
- */
+/** @param {any} golden @param {any} target */
 function stacks(golden, target) {
   const found = [["golden", golden?.stack], ["target", target?.stack]].filter(([, stack]) => stack);
-  if (found.length === 0) return h("p", { class: "dim" }, "No stack was recorded.");
+  if (found.length === 0) return dim("No stack was recorded.");
   if (found.length === 2 && found[0][1] === found[1][1]) found.splice(0, 2, ["both", golden.stack]);
   return h("div", {}, ...found.map(([name, stack]) => h("details", { open: true },
       h("summary", {}, name), h("pre", { tabindex: "0" }, stack))));
 }
 
-/**
- * @param {string} comparison
- * @param {any[]} rows
- * @param {number} current
- */
+/** @param {string} comparison @param {any[]} rows @param {number} current */
 function neighbours(comparison, rows, current) {
   return h("ol", { class: "neighbours" }, ...rows.map((row) => h("li", {},
       h("a", { href: rowLink(comparison, row.row), class: row.verdict,
-               "aria-current": row.row === current && "true" },
+          "aria-current": row.row === current && "true" },
         h("span", { class: "word" }, row.verdict), ` ${tensorText(row)}`,
         h("span", { class: "dim" }, ` rank ${row.rank}, token ${row.token}`,
           toNumber(row.share) >= 0 ? `, ${shareText(row.share)} of bound` : "")))));
@@ -140,7 +127,7 @@ export async function showRow(view) {
     h("div", { class: "columns" },
       h("section", {}, facts(row), h("h2", {}, "Metrics"), metricTable(row)),
       h("section", {}, h("h2", {}, "Values"), histogram,
-        page.note ? h("p", { class: "dim" }, `${histogram ? "Not drawn" : "No histogram"}: ${page.note}`) : null,
+        page.note ? dim(`${histogram ? "Not drawn" : "No histogram"}: ${page.note}`) : null,
         sideTable(page.golden.tensor, page.target.tensor),
         h("p", {}, curves(row, [page.golden.tensor, page.target.tensor]))),
       h("section", {}, h("h2", {}, "Recorded at"), stacks(page.golden.tensor, page.target.tensor),

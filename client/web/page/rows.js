@@ -18,11 +18,11 @@ const SPARE_ROWS = 12;
  *     ListComparisonRowsRequest.
  * @property {string[]} verdicts
  * @property {string[]} op_patterns
- * @property {number[]} [ranks]
- * @property {{first: number, last: number}[]} [tokens]
  */
 
-/** @type {[string, string, (row: any) => string][]} Heading, class and text. */
+/** @typedef {[string, string, (row: any) => string]} Column Heading, class and text. */
+
+/** @type {Column[]} */
 const COLUMNS = [
   ["row", "n", (row) => String(row.row)],
   ["verdict", "word", (row) => row.verdict],
@@ -55,15 +55,17 @@ export class RowTable {
   /**
    * @param {string} comparison
    * @param {string[]} metrics Metrics to show, if rows have them.
+   * @param {boolean} canOpen Whether rows have a page.
    * @param {AbortSignal} signal
    */
-  constructor(comparison, metrics, signal) {
+  constructor(comparison, metrics, canOpen, signal) {
     this.comparison = comparison;
+    this.canOpen = canOpen;
     this.signal = signal;
-    /** @type {[string, string, (row: any) => string][]} */
+    /** @type {Column[]} */
     this.columns = [...COLUMNS.slice(0, -1),
-      ...metrics.map((name) => /** @type {[string, string, (row: any) => string]} */ (
-          [name, "n", (/** @type {any} */ row) => metricText(row, name)])),
+      ...metrics.map((name) => /** @type {Column} */ (
+          [name, "n", (row) => metricText(row, name)])),
       ...COLUMNS.slice(-1)];
     /** @type {any[]} */
     this.rows = [];
@@ -71,6 +73,7 @@ export class RowTable {
     this.isDone = false;
     // Whether the comparison has produced rows that the table should have.
     this.misses = false;
+    this.isReloading = false;
     this.generation = 0;
     // Why the last page was not loaded; empty if it was.
     this.problem = "";
@@ -80,8 +83,8 @@ export class RowTable {
     this.selection = { verdicts: [], op_patterns: [] };
     this.body = h("tbody");
     this.count = h("span", { role: "status", class: "dim" });
-    this.scroll = h("div", { class: "rows scroll", tabindex: "0", role: "region",
-                             "aria-label": "Rows", onscroll: () => this.draw() },
+    this.scroll = h("div", { class: `rows scroll${canOpen ? " linked" : ""}`, tabindex: "0", role: "region",
+        "aria-label": "Rows", onscroll: () => this.draw() },
       h("table", {}, h("thead", {}, h("tr", {}, ...this.columns.map(([name, kind]) =>
           h("th", { scope: "col", class: kind }, name)))), this.body));
     this.body.addEventListener("click", (event) => this.open(event));
@@ -100,7 +103,7 @@ export class RowTable {
     this.rows = [];
     this.token = "";
     this.isDone = false;
-    this.misses = false;
+    this.misses = this.isReloading = false;
     this.problem = "";
     this.loading = null;
     this.scroll.scrollTop = 0;
@@ -120,8 +123,9 @@ export class RowTable {
     const wanted = this.rows.length + 1;
     this.loading = null;
     this.misses = false;
-    // Until the rows are replaced, none are added.
-    this.isDone = true;
+    // Until the rows are replaced, those that are produced count as missed, and
+    // no further page is requested.
+    this.isDone = this.isReloading = true;
     /** @type {any[]} */
     const rows = [];
     let token = "";
@@ -140,6 +144,8 @@ export class RowTable {
       this.misses = true;
       this.problem = /** @type {Error} */ (error).message;
       this.showCount();
+    } finally {
+      if (generation === this.generation) this.isReloading = false;
     }
   }
 
@@ -150,12 +156,11 @@ export class RowTable {
    *     not among them.
    */
   add(rows, isPartial) {
-    const { verdicts, op_patterns: patterns, ranks, tokens } = this.selection;
-    const isFiltered = patterns.length > 0 || ranks?.length || tokens?.length;
+    const { verdicts, op_patterns: patterns } = this.selection;
     const wantsOthers = isPartial && (verdicts.length === 0 || verdicts.includes("PASS"));
     const found = rows.filter((row) => verdicts.length === 0 || verdicts.includes(row.verdict.toUpperCase()));
-    // A page under way may lack them, and only the daemon matches patterns.
-    if (wantsOthers || (found.length > 0 && (isFiltered || !this.isDone || this.misses))) {
+    // Pages under way may lack them, and only the daemon matches patterns.
+    if (wantsOthers || (found.length > 0 && (patterns.length > 0 || !this.isDone || this.misses || this.isReloading))) {
       this.misses = true;
       this.showCount();
       return;
@@ -163,7 +168,7 @@ export class RowTable {
     if (found.length === 0) return;
     const last = this.rows.length ? this.rows[this.rows.length - 1].row : -1;
     this.rows.push(...found.filter((row) => row.row > last)
-                       .slice(0, Math.max(0, ROWS_MAX - this.rows.length)));
+        .slice(0, Math.max(0, ROWS_MAX - this.rows.length)));
     this.draw();
   }
 
@@ -217,7 +222,7 @@ export class RowTable {
     const height = this.height();
     const first = Math.max(0, Math.floor(this.scroll.scrollTop / height) - SPARE_ROWS);
     const last = Math.min(this.rows.length,
-                          first + Math.ceil(this.scroll.clientHeight / height) + 2 * SPARE_ROWS);
+        first + Math.ceil(this.scroll.clientHeight / height) + 2 * SPARE_ROWS);
     const pad = (/** @type {number} */ count) => {
       if (count <= 0) return null;
       const space = h("td", { class: "pad", colspan: this.columns.length });
@@ -227,7 +232,7 @@ export class RowTable {
     const focused = this.body.contains(document.activeElement)
         ? /** @type {HTMLElement} */ (document.activeElement).dataset.row : undefined;
     const shown = [pad(first), ...this.rows.slice(first, last).map((row) => this.line(row)),
-                   pad(this.rows.length - last)];
+        pad(this.rows.length - last)];
     this.body.replaceChildren(.../** @type {Node[]} */ (shown.filter((line) => line !== null)));
     if (focused !== undefined) {
       /** @type {HTMLElement | null} */ (this.body.querySelector(`[data-row="${focused}"]`))
@@ -240,23 +245,23 @@ export class RowTable {
   /** @param {any} row */
   line(row) {
     return h("tr", { class: row.verdict, "data-row": row.row, tabindex: "0" },
-             ...this.columns.map(([name, kind, text]) => h("td", { class: kind, title: kind === "reason" && text(row) },
-                 name === "op" && narrow.matches ? h("span", {}, text(row), h("small", {}, row.reason)) : text(row))));
+        ...this.columns.map(([name, kind, text]) => h("td", { class: kind, title: kind === "reason" && text(row) },
+        name === "op" && narrow.matches ? h("span", {}, text(row), h("small", {}, row.reason)) : text(row))));
   }
 
-  /** @param {Event} event */
+  /** @param {any} event */
   rowOf(event) {
-    const line = /** @type {Element} */ (event.target).closest("tr");
+    const line = event.target.closest("tr");
     return line instanceof HTMLElement && line.dataset.row !== undefined ? line : null;
   }
 
-  /** @param {Event} event */
+  /** @param {any} event */
   open(event) {
     const line = this.rowOf(event);
-    if (line) location.hash = rowLink(this.comparison, Number(line.dataset.row));
+    if (line && this.canOpen) location.hash = rowLink(this.comparison, Number(line.dataset.row));
   }
 
-  /** @param {KeyboardEvent} event */
+  /** @param {any} event */
   onKey(event) {
     const line = this.rowOf(event);
     if (!line) return;

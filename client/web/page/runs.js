@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The overview: comparisons with their result in a sentence, and live runs.
 import { call, poll } from "./api.js";
-import { h, verdictMark } from "./dom.js";
+import { dim, h, scrolling, verdictMark } from "./dom.js";
 import { countText, rangesText, sizeText, timeText, toNumber } from "./format.js";
 
 const POLL_MS = 2000;
 
-/**
- * @param {string} name
- */
+/** @param {string} name */
 export const comparisonLink = (name) => `#/c/${encodeURIComponent(name)}`;
 
-/**
- * @param {any[]} comparisons
- */
+/** @param {any[]} comparisons */
 function comparisonTable(comparisons) {
   if (comparisons.length === 0) {
-    return h("p", { class: "dim" }, "No comparisons. To start one: msitctl compare run GOLDEN TARGET");
+    return dim("No comparisons. To start one: msitctl compare run GOLDEN TARGET");
   }
   return h("ul", { class: "cards" }, ...comparisons.map((c) => h("li", {},
       h("a", { href: comparisonLink(c.name) },
@@ -25,7 +21,7 @@ function comparisonTable(comparisons) {
         h("span", { class: "dim" },
           `${c.name}: golden ${c.golden_run}, target ${c.target_run}; `,
           c.state === "done" ? `${countText(c.fail_count)} of ${countText(c.row_count)} rows fail`
-                             : `${c.state}, ${countText(c.row_count)} rows so far`)))));
+        : `${c.state}, ${countText(c.row_count)} rows so far`)))));
 }
 
 /**
@@ -38,23 +34,19 @@ function problemsOf(run) {
   const problems = [];
   if (run.partial) problems.push(`lacks ranks ${rangesText(run.ranks_lacking)}`);
   for (const [field, text] of [["dropped_count", "dropped"], ["truncated_count", "truncated"],
-                               ["conflict_count", "recorded twice"],
-                               ["missing_size_bytes", "bytes missing"]]) {
+        ["conflict_count", "recorded twice"],
+        ["missing_size_bytes", "bytes missing"]]) {
     if (toNumber(counters[field]) > 0) problems.push(`${countText(counters[field])} ${text}`);
   }
   return problems.join("; ");
 }
 
-/**
- * @param {any[]} runs
- * @param {Map<string, number>} rates Bytes per second by run.
- */
+/** @param {any[]} runs @param {Map<string, number>} rates Bytes per second by run. */
 function runTable(runs, rates) {
-  if (runs.length === 0) return h("p", { class: "dim" }, "No runs.");
+  if (runs.length === 0) return dim("No runs.");
   const heads = ["run", "state", "ranks", "tensors", "size", "rate", "missing", "created (UTC)"];
   const numeric = new Set(["tensors", "size", "rate"]);
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" },
-    h("table", {},
+  return scrolling("Runs", h("table", {},
       h("thead", {}, h("tr", {}, ...heads.map((name) =>
           h("th", { scope: "col", class: numeric.has(name) && "n" }, name)))),
       h("tbody", {}, ...runs.map((run) => {
@@ -103,9 +95,9 @@ function compareForm(runs) {
   const problem = h("span", { class: "problem", role: "alert" });
   return h("form", {
     class: "bar",
-    onsubmit: async (/** @type {SubmitEvent} */ event) => {
+    onsubmit: async (event) => {
       event.preventDefault();
-      const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+      const form = new FormData(event.target);
       problem.textContent = "";
       try {
         const comparison = await call("ComparisonService.CreateComparison", {
@@ -145,12 +137,11 @@ export async function showOverview(view) {
     const known = list.runs.map((/** @type {any} */ run) => run.name).join("\n");
     if (known !== names) form.replaceChildren(list.runs.length > 1 ? compareForm(list.runs) : "");
     names = known;
-    note.textContent = list.nodes_failed
-        ? `No answer from ${list.nodes_failed.map((/** @type {any} */ n) => n.node).join(", ")}.` : "";
+    note.textContent = "";
   };
   await update();
   view.main.replaceChildren(note, h("h1", {}, "Comparisons"), comparisons, form,
-                            h("h2", {}, "Runs"), runs);
+        h("h2", {}, "Runs"), runs);
   await poll(view.signal, POLL_MS, async () => {
     try {
       await update();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ops of a comparison as a tree of modules. Rows are reduced by the daemon,
 // and lines of the tree exist only where the user has opened it.
-import { call } from "./api.js";
+import { call, callPatiently, sleep } from "./api.js";
 import { h } from "./dom.js";
 import { countText, exactWord, shareText, toNumber } from "./format.js";
 import { rowLink } from "./row.js";
@@ -35,9 +35,8 @@ export function addCounts(to, from) {
 
 /** A module or an op. */
 export class Module {
-  /** @param {string} name @param {string} path */
-  constructor(name, path) {
-    this.name = name;
+  /** @param {string} path */
+  constructor(path) {
     this.path = path;
     /** @type {Map<string, Module>} */
     this.children = new Map();
@@ -62,9 +61,10 @@ export class Module {
     for (const match of op.matchAll(/[./]|$/g)) {
       const end = /** @type {number} */ (match.index);
       if (begin > 0) node.separators.add(op[begin - 1]);
-      const name = op.slice(begin, end);
+      // With its separator: `a.b` and `a/b` are different ops.
+      const name = op.slice(Math.max(begin - 1, 0), end);
       let child = node.children.get(name);
-      if (!child) node.children.set(name, child = new Module(name, op.slice(0, end)));
+      if (!child) node.children.set(name, child = new Module(op.slice(0, end)));
       addCounts(child.counts, counts);
       node = child;
       begin = end + 1;
@@ -83,7 +83,7 @@ export class Module {
   /** The words that search for its rows. */
   search() {
     return [...(this.isOp ? [exactWord(this.path)] : []),
-            ...[...this.separators].map((one) => `${this.path}${one}*`.replace(/\s/g, "?"))].join(" ");
+        ...[...this.separators].map((one) => `${this.path}${one}*`.replace(/\s/g, "?"))].join(" ");
   }
 
   hasProblem() { return this.counts.fail + this.counts.unmatched > 0; }
@@ -105,18 +105,17 @@ const wordOf = (counts) => counts.fail > 0 ? "fail" : counts.unmatched > 0 ? "un
     : counts.pass > 0 ? "pass" : "skipped";
 
 export class ModuleTree {
-  /**
-   * @param {string} comparison
-   * @param {(path: string) => void} onFocus
-   */
+  /** @param {string} comparison @param {(path: string) => void} onFocus */
   constructor(comparison, onFocus) {
     this.comparison = comparison;
     this.onFocus = onFocus;
-    this.root = new Module("", "");
+    this.root = new Module("");
     /** @type {Set<string>} */
     this.open = new Set();
     this.onlyProblems = false;
     this.focused = "";
+    // An op that is shown wherever it is among its neighbours.
+    this.revealed = "";
     /** @type {WeakMap<Element, Module>} */
     this.nodeOf = new WeakMap();
     this.element = h("ul", { role: "tree", class: "tree", "aria-label": "Modules" });
@@ -125,12 +124,18 @@ export class ModuleTree {
   }
 
   /**
-   * Opens all modules above and including the one that an op is in.
+   * Opens all modules that an op is in, and shows it even if it is after the
+   * lines of its module that are shown.
    * @param {string} path
    */
   reveal(path) {
     for (const match of path.matchAll(/[./]|$/g)) this.open.add(path.slice(0, match.index));
-    this.focused = path;
+    this.focused = this.revealed = path;
+  }
+
+  /** @param {Module} node Whether it is the revealed op, or a module of it. */
+  isRevealed({ path }) {
+    return this.revealed === path || (this.revealed.startsWith(path) && /[./]/.test(this.revealed[path.length]));
   }
 
   draw() {
@@ -146,17 +151,17 @@ export class ModuleTree {
   lines(parent, level) {
     const nodes = [...parent.children.values()].map((node) => node.inner())
         .filter((node) => !this.onlyProblems || node.hasProblem());
-    const shown = nodes.slice(0, parent.lineCount);
+    const shown = nodes.filter((node, i) => i < parent.lineCount || this.isRevealed(node));
     const lines = shown.map((node, i) => {
       const isOpen = node.children.size > 0 ? this.open.has(node.path) : undefined;
       const name = parent.path ? node.path.slice(parent.path.length + 1) : node.path;
       const word = wordOf(node.counts);
       const item = h("li", {
-        role: "treeitem", tabindex: "-1", "aria-level": level, "aria-posinset": i + 1, "aria-setsize": nodes.length,
+        role: "treeitem", tabindex: "-1", "aria-level": level, "aria-posinset": 1 + (i < parent.lineCount ? i : nodes.indexOf(node)), "aria-setsize": nodes.length,
         "aria-expanded": isOpen === undefined ? null : String(isOpen), "data-path": node.path,
         "aria-label": `${name || "(no name)"}: ${countsText(node.counts)}`,
       }, h("div", { class: `node ${word}` },
-           h("span", { class: "twist", "aria-hidden": "true" }, isOpen === undefined ? "" : isOpen ? "\u25be" : "\u25b8"),
+          h("span", { class: "twist", "aria-hidden": "true" }, isOpen === undefined ? "" : isOpen ? "\u25be" : "\u25b8"),
            h("span", { class: "name" }, name || "(no name)"),
            h("span", { class: `counts${word === "fail" ? " bad" : " dim"}` }, countsText(node.counts)),
            h("a", { tabindex: "-1", href: this.linkOf(node) }, node.children.size ? "rows" : "worst row")));
@@ -166,7 +171,7 @@ export class ModuleTree {
     });
     if (shown.length < nodes.length) {
       lines.push(h("li", { role: "treeitem", tabindex: "-1", "aria-level": level, "data-more": parent.path },
-                   h("div", { class: "node dim" }, `${countText(nodes.length - shown.length)} more`)));
+        h("div", { class: "node dim" }, `${countText(nodes.length - shown.length)} more`)));
       this.nodeOf.set(lines[lines.length - 1], parent);
     }
     return lines;
@@ -213,20 +218,18 @@ export class ModuleTree {
     this.focus(this.item(node.path));
   }
 
-  /** @param {MouseEvent} event */
+  /** @param {any} event */
   onClick(event) {
-    const target = /** @type {Element} */ (event.target);
-    const item = /** @type {HTMLElement | null} */ (target.closest("[role=treeitem]"));
-    if (!item || target.closest("a")) return;
+    const item = event.target.closest("[role=treeitem]");
+    if (!item || event.target.closest("a")) return;
     this.focus(item);
     this.toggle(item, item.getAttribute("aria-expanded") !== "true");
   }
 
-  /** @param {KeyboardEvent} event */
+  /** @param {any} event */
   onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const item = /** @type {HTMLElement | null} */ (
-        /** @type {Element} */ (event.target).closest("[role=treeitem]"));
+    const item = event.target.closest("[role=treeitem]");
     if (!item) return;
     const items = this.items();
     const at = items.indexOf(item);
@@ -242,7 +245,7 @@ export class ModuleTree {
         break;
       case "ArrowLeft":
         if (expanded === "true") this.toggle(item, false);
-        else this.focus(/** @type {HTMLElement | undefined} */ (item.parentElement?.closest("[role=treeitem]") || undefined));
+        else this.focus(item.parentElement.closest("[role=treeitem]"));
         break;
       case " ": this.toggle(item, expanded !== "true"); break;
       case "Enter":
@@ -257,8 +260,8 @@ export class ModuleTree {
 
 /**
  * Requests the rows by op, and later those of new rows, until the comparison
- * ends. Calls `onRows` after each answer, and `onProblem` if a later call fails,
- * such as while the daemon restarts.
+ * ends. Calls `onRows` after each answer, and `onProblem` while the daemon does
+ * not answer.
  * @param {string} comparison
  * @param {ModuleTree} tree
  * @param {AbortSignal} signal
@@ -269,18 +272,10 @@ async function fill(comparison, tree, signal, onRows, onProblem) {
   let next = 0;
   let hasFailed = false;
   for (;;) {
-    /** @type {any} */
-    let part;
-    try {
-      part = await call("page.groups", { comparison, first_row: next, group_by: ["OP"] }, signal);
-    } catch (error) {
-      if (signal.aborted) return;
-      if (next === 0) throw error;
+    const part = await callPatiently("page.groups", { comparison, first_row: next, group_by: ["OP"] }, signal, (problem) => {
       hasFailed = true;
-      onProblem(/** @type {Error} */ (error).message);
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-      continue;
-    }
+      onProblem(problem);
+    });
     if (signal.aborted) return;
     for (const [op, , , pass, fail, unmatched, skipped, worst, row] of part.groups) {
       tree.root.add(part.ops[op], { pass, fail, unmatched, skipped, worst: toNumber(worst), row });
@@ -291,7 +286,7 @@ async function fill(comparison, tree, signal, onRows, onProblem) {
     hasFailed = false;
     if (next >= part.row_count) {
       if (part.has_ended) return;
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      await sleep(POLL_MS);
     }
   }
 }
@@ -322,13 +317,17 @@ export async function showModules(view) {
     if (tree.onlyProblems) query.set("only", "problems");
     view.keepQuery(query);
   };
-  const tree = new ModuleTree(name, keep);
+  let hasMoved = false;
+  const tree = new ModuleTree(name, () => {
+    hasMoved = true;
+    keep();
+  });
   tree.onlyProblems = view.query.get("only") === "problems";
   const status = h("p", { class: "dim", role: "status" });
   const only = h("input", {
     type: "checkbox", checked: tree.onlyProblems,
-    onchange: (/** @type {Event} */ event) => {
-      tree.onlyProblems = /** @type {HTMLInputElement} */ (event.target).checked;
+    onchange: (event) => {
+      tree.onlyProblems = event.target.checked;
       keep();
       tree.draw();
     },
@@ -343,9 +342,10 @@ export async function showModules(view) {
   const wanted = view.query.get("at");
   await fill(name, tree, view.signal, (done, total) => {
     const first = wanted ?? page.comparison.first_divergence?.op ?? firstProblem(tree.root);
-    if (first !== undefined && !isRevealed) tree.reveal(first);
+    // Not again where the user has moved in the meantime.
+    if (first !== undefined && first !== tree.revealed && !isRevealed && !hasMoved) tree.reveal(first);
     tree.draw();
-    isRevealed ||= tree.item(tree.focused) !== undefined;
+    isRevealed ||= tree.item(tree.revealed) !== undefined;
     status.textContent = done < total ? `${countText(done)} of ${countText(total)} rows`
         : total === 0 ? "The comparison has no rows." : "";
   }, (problem) => { status.textContent = problem; });

@@ -285,10 +285,21 @@ def test_several_daemons_are_one_page(new_daemon: Callable[[], Daemon]) -> None:
         assert page["verdict"] == "FAIL"
         rows = web.call("page.rows", {"comparison": comparison["name"]})
         assert len(rows["rows"]) == ROWS
+        # Each daemon has its own numbers of rows.
+        one = {"comparison": comparison["name"]}
+        web.call("page.row", {**one, "rows": [2]}, expect=501)
+        error = web.call("page.groups", {**one, "group_by": ["OP"]}, expect=501)
+        assert error["error"].endswith("are not reduced to groups")
         daemons[1].kill()
-        answer = web.call("RunService.ListRuns")
-        (failed,) = answer["nodes_failed"]
-        assert failed["node"] == endpoints.split(",")[1]
+        for name, request in (
+            ("RunService.ListRuns", {}),
+            ("page.comparisons", {}),
+            ("page.comparison", one),
+            ("page.rows", one),
+        ):
+            answer = web.call(name, request)
+            (failed,) = answer["nodes_failed"]
+            assert failed["node"] == endpoints.split(",")[1], name
     finally:
         web.process.kill()
         web.process.communicate()

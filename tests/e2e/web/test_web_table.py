@@ -149,13 +149,76 @@ def test_a_map_that_failed_is_shown_the_next_time(browser: Browser, web: Web) ->
     browser.wait(
         "document.querySelector('.map .bar').textContent.includes('No map: not here')"
     )
-    assert browser.run("document.querySelector('canvas.heat').hidden") is True
+    display = "getComputedStyle(document.querySelector('canvas.heat')).display"
+    assert browser.run(display) == "none"
     for kind in ("op", "layer"):
         browser.run(f"{choose}('{kind}')")
         browser.wait("!document.querySelector('canvas.heat').hidden")
         browser.wait(
             "!document.querySelector('.map .bar').textContent.includes('No map')"
         )
+    assert browser.errors == []
+
+
+def test_a_map_waits_for_a_daemon_that_restarts(browser: Browser, web: Web) -> None:
+    opened(browser, web, "#/c/c-000001")
+    browser.wait("!!document.querySelector('.map .legend i')")
+    browser.run(INTERCEPT)
+    for status in (503, 504):
+        browser.run(
+            "window.plan['page.groups']={matches:()=>true,"
+            f"status:{status},error:'daemon {status} is away'}};"
+            "(s=>s.dispatchEvent(new Event('change')))("
+            "document.querySelector('.map select'))"
+        )
+        note = "document.querySelector('.map .bar>.dim').textContent"
+        browser.wait(f"{note}.includes('daemon {status} is away')")
+        browser.wait(f"{note}===''")
+        assert browser.run("document.querySelector('canvas.heat').hidden") is False
+
+
+def test_rows_that_arrive_during_a_reload_are_not_lost(
+    browser: Browser, web: Web
+) -> None:
+    opened(browser, web)
+    result = browser.run(
+        """(async () => {
+          const { RowTable } = await import('/rows.js');
+          const row = (n) => ({row: n, op: 'op', io: 'output', index: '',
+              verdict: 'fail', metrics: {}, reason: ''});
+          const pages = [];
+          window.fetch = () => new Promise(resolve => pages.push(rows =>
+              resolve(new Response(JSON.stringify({rows, next_page_token: ''})))));
+          const tick = () => new Promise(resolve => setTimeout(resolve, 20));
+          const table = new RowTable('c', [], true, new AbortController().signal);
+          document.body.append(table.scroll);
+          const numbers = () => table.rows.map(r => r.row);
+          const selected = table.select({verdicts: ['FAIL'], op_patterns: []});
+          pages.shift()([row(0)]);
+          await selected;
+          table.add([row(1)]);
+          const before = numbers();
+          const reloaded = table.reload();
+          await tick();
+          // The page under way was read before this row was produced.
+          table.add([row(2)]);
+          pages.shift()([row(0), row(1)]);
+          await reloaded;
+          const isBehind = table.isBehind();
+          const again = table.reload();
+          await tick();
+          pages.shift()([row(0), row(1), row(2)]);
+          await again;
+          table.add([row(3)]);
+          return {before, isBehind, after: numbers(), end: table.isBehind()};
+        })()"""
+    )
+    assert result == {
+        "before": [0, 1],
+        "isBehind": True,
+        "after": [0, 1, 2, 3],
+        "end": False,
+    }
     assert browser.errors == []
 
 
@@ -207,6 +270,38 @@ def test_rows_that_were_missed_are_there_when_it_ends(
         assert browser.run(SHOWN) == [0, 1, 2, 3]
 
 
+def test_a_result_that_was_not_loaded_is_requested_again(
+    browser: Browser, daemon: Daemon
+) -> None:
+    runs = Growing(daemon, wrong_token=1)
+    runs.record(0)
+    with serving(daemon) as web:
+        web.call("ComparisonService.CreateComparison", {"comparison": FOLLOWED})
+        opened(browser, web, "#/c/c-000001")
+        browser.wait("document.querySelector('.rows')")
+        browser.run(
+            """window.fetch = (real => (url, options) => url.endsWith('page.comparison')
+                && window.isAway !== false
+                  ? Promise.resolve(new Response('{"error":"away"}', {status: 503}))
+                  : real(url, options))(window.fetch)"""
+        )
+        for token in (1, 2):
+            runs.record(token)
+        runs.end()
+        legend = "document.querySelector('.map .legend').textContent"
+        browser.wait(f"{legend}.includes('fails')", 20)
+        # The stream has ended.
+        browser.wait("document.querySelector('tr[data-row].fail')", 20)
+        browser.wait("document.querySelector('#main>[role=status]').textContent===''")
+        assert "FAIL" not in browser.run(
+            "document.querySelector('.verdict').textContent"
+        )
+        assert "first divergence" not in browser.run(legend)
+        browser.run("window.isAway=false")
+        browser.wait("document.querySelector('.verdict').textContent==='FAIL'", 20)
+        browser.wait(f"{legend}.includes('first divergence')")
+
+
 def test_several_daemons_are_followed_without_a_stream(
     browser: Browser, new_daemon: Callable[[], Daemon]
 ) -> None:
@@ -232,12 +327,27 @@ def test_several_daemons_are_followed_without_a_stream(
         # It is not requested again and again.
         streams = [url for url in browser.requests if url.endswith("page.stream")]
         assert len(streams) == 1
-        # Elements and groups are not available, and the page states why.
+        # Numbers of rows belong to a daemon, so that no row is opened.
+        text = browser.run("document.querySelector('#main').textContent")
+        assert "Rows of several daemons are not opened" in text
+        assert "rows of several daemons are not reduced" in text
+        assert browser.run("document.querySelectorAll('.facts a').length") == 0
+        before = browser.run("location.hash")
         browser.run("document.querySelector('tr[data-row]').click()")
+        assert browser.run("location.hash") == before
+        go(browser, f"{before.partition('?')[0]}/row/2")
         browser.wait(
-            "document.querySelector('.values p.dim')?.textContent.includes('not read')"
+            "document.querySelector('[role=alert]')?.textContent"
+            ".includes('open the page of one')"
         )
-        assert "fail" in browser.run("document.querySelector('h1').textContent")
+        # A daemon that does not answer is named on each page.
+        assert browser.run("document.querySelector('#nodes').textContent") == ""
+        daemons[1].kill()
+        go(browser, "#/")
+        browser.wait(
+            "document.querySelector('#nodes').textContent"
+            f"==='Incomplete: no answer from {daemons[1].endpoint}.'"
+        )
     finally:
         web.process.kill()
         web.process.communicate(timeout=TIMEOUT_S)

@@ -86,7 +86,7 @@ def test_values_are_those_of_the_tensors(rows: Web) -> None:
     }
     golden, target = values_of("g", [2, 3, 4]), values_of("t", [2, 3, 4])
     piece = page["slice"]
-    assert piece["dims"] == [1, 2]
+    assert (page["dims"], page["at"]) == ([1, 2], [0, 2, 1])
     assert piece["golden"] == golden[:12]
     assert piece["target"][5] == target[5]
     assert piece["target"][9] == "nan"
@@ -146,7 +146,7 @@ def test_one_side_and_no_side_have_notes(rows: Web, daemon: Daemon) -> None:
     assert page["note"] == "only one run has the tensor"
     assert page["slice"]["golden"] is None
     assert page["slice"]["target"] == [2] * 6
-    assert page["slice"]["dims"] == [-1, 0]
+    assert page["dims"] == [-1, 0]
     logits = rows.call("page.logits", {**ROW, "row": 2})
     assert logits["top"][0]["golden"] is None
     daemon.ctl("run", "delete", "t", "--yes")
@@ -196,7 +196,11 @@ def test_a_large_tensor_is_read_only_in_part(web: Web, daemon: Daemon) -> None:
     assert sum(value != 1 for value in piece["target"]) == 1
     page = web.call("page.values", {**ROW, "dims": [0, 2], "at": [0, 0, 0]})
     assert page["slice"] is None
-    assert "exceed the limit of 64" in page["slice_note"]
+    assert page["slice_note"] == (
+        "the slice spans 94 MiB, more than the limit of 64 MiB"
+    )
+    # The page offers other dimensions.
+    assert (page["dims"], page["at"]) == ([0, 2], [0, 0, 0])
 
 
 PICTURES = "document.querySelectorAll('.picture canvas').length"
@@ -210,7 +214,7 @@ def test_the_row_page_shows_errors_and_pictures(browser: Browser, rows: Web) -> 
     browser.wait(f"{PICTURES}===3")
     text = browser.run("document.querySelector('.values').textContent")
     assert "24 elements: 21 equal, 2 differ, 1 with NaN or infinities." in text
-    assert "Largest difference nan at [0, 2, 1]: golden 2, target nan." in text
+    assert "The largest difference: nan at [0, 2, 1]: golden 2, target nan." in text
     # The element with the largest difference is marked in each picture.
     marks = (
         "[...document.querySelectorAll('rect.mark')].map(e=>"
@@ -222,6 +226,15 @@ def test_the_row_page_shows_errors_and_pictures(browser: Browser, rows: Web) -> 
     browser.run("document.querySelector('.pictures').focus()")
     browser.key("ArrowUp")
     assert browser.run(TIP) == "[0, 1, 1]: golden 5, target 5.25, difference 0.25"
+    # The cursor stays in its line, and other keys are those of the browser.
+    for _ in range(3):
+        browser.key("ArrowRight")
+    assert browser.run(TIP).startswith("[0, 1, 3]")
+    browser.run(
+        "document.querySelector('.pictures').dispatchEvent(new KeyboardEvent("
+        "'keydown',{key:'ArrowLeft',ctrlKey:true}))"
+    )
+    assert browser.run(TIP).startswith("[0, 1, 3]")
     # Each picture has different colors, and NaN has its own.
     pixels = browser.run(
         "[...document.querySelectorAll('.picture canvas')].map(c=>[...new Uint32Array("
@@ -229,6 +242,13 @@ def test_the_row_page_shows_errors_and_pictures(browser: Browser, rows: Web) -> 
     )
     assert pixels[1][9] == pixels[2][9] != pixels[0][9]
     assert pixels[2][0] == pixels[2][1] != pixels[2][5]
+    # A field that was changed keeps the focus.
+    browser.run(
+        "(i=>{i.focus();i.value=1;i.dispatchEvent(new Event('change'))})("
+        "document.querySelector('.values input[type=number]'))"
+    )
+    browser.wait(f"{TIP}.startsWith('[1,')")
+    assert browser.run("document.activeElement.value") == "1"
     browser.run(
         "(s=>{s.value=0;s.dispatchEvent(new Event('change'))})("
         "document.querySelector('.values select'))"
@@ -237,6 +257,153 @@ def test_the_row_page_shows_errors_and_pictures(browser: Browser, rows: Web) -> 
     browser.wait("location.hash.includes('dims=0%2C2')")
     browser.send("Page.reload")
     browser.wait("document.querySelector('.picture canvas')?.height===2")
+    assert browser.errors == []
+
+
+@with_browser
+def test_an_address_that_does_not_fit_is_ignored(browser: Browser, rows: Web) -> None:
+    opened(browser, rows)
+    for query in ("dims=0,9&at=1,1,1,1", "dims=1,1&at=0,0,9", "dims=-1,0&at=x"):
+        go(browser, f"#/c/c-000002/row/0?{query}")
+        browser.wait(f"{PICTURES}===3")
+        assert browser.run(TIP).startswith("[0, 2, 1], the largest"), query
+    assert browser.errors == []
+
+
+@with_browser
+def test_a_sample_does_not_have_the_largest_difference(
+    browser: Browser, rows: Web
+) -> None:
+    opened(browser, rows)
+    browser.run(
+        """window.worse = 0;
+        const real = window.fetch;
+        window.fetch = async (url, options) => {
+          const response = await real(url, options);
+          if (!url.endsWith('page.values')) return response;
+          const page = await response.json();
+          page.density.is_sample = true;
+          page.largest.difference = -3;
+          page.slice.difference = page.slice.difference.map(() => window.worse);
+          return new Response(JSON.stringify(page));
+        }"""
+    )
+    for worse, marks in ((3, 3), (4, 0), ("nan", 0)):
+        browser.run(f"window.worse={worse!r}")
+        go(browser, "#/c/c-000002/row/1")
+        browser.wait("document.querySelector('h1')?.textContent.includes('lm_head')")
+        go(browser, "#/c/c-000002/row/0")
+        browser.wait(f"{PICTURES}===3&&document.querySelectorAll('.values .chart')[0]")
+        browser.wait("document.querySelector('h1')?.textContent.includes('layers.0')")
+        assert browser.run("document.querySelectorAll('rect.mark').length") == marks, (
+            worse
+        )
+        text = browser.run("document.querySelector('.values').textContent")
+        assert "The largest difference of the sample: -3 at" in text
+
+
+def record_pairs(daemon: Daemon, pairs: dict[str, tuple[object, object]]) -> None:
+    """Records each pair as an op of two runs, and compares them."""
+    for i, run in enumerate(("g", "t")):
+        with msitd.Client(run, endpoint=daemon.endpoint) as client:
+            for op, pair in pairs.items():
+                assert client.record(np.asarray(pair[i]), op=op)
+        daemon.ctl("run", "seal", run)
+    daemon.ctl("compare", "run", "g", "t", expect=1)
+
+
+def test_neighbours_of_a_number_differ(web: Web, daemon: Daemon) -> None:
+    one = np.float32(1)
+    wide = np.int64(2) ** 53
+    record_pairs(
+        daemon,
+        {
+            "float": ([one], [np.nextafter(one, np.float32(2))]),
+            "integer": (np.int64([1234567890]), np.int64([1234567891])),
+            "wide": (np.int64([wide]), np.int64([wide + 1])),
+            "unsigned": (np.uint64([2**64 - 1]), np.uint64([2**64 - 2])),
+        },
+    )
+    found = {}
+    for row in range(4):
+        page = web.call("page.values", {**ROW, "row": row})
+        assert page["slice"]["difference"] == [page["largest"]["difference"]]
+        op = web.call("page.row", {"comparison": "c-000002", "rows": [row]})["row"]
+        (found[op["op"]],) = page["slice"]["difference"]
+        if op["op"] == "integer":
+            assert page["slice"]["golden"] == [1234567890]
+            assert page["slice"]["target"] == [1234567891]
+        if op["op"] == "float":
+            assert page["slice"]["golden"] != page["slice"]["target"]
+    assert found == {
+        "float": pytest.approx(2**-23, rel=1e-8),
+        "integer": 1,
+        "wide": 1,
+        "unsigned": -1,
+    }
+
+
+@with_browser
+def test_axes_without_a_magnitude_have_no_numbers(
+    browser: Browser, web: Web, daemon: Daemon
+) -> None:
+    one = np.ones(4, np.float32)
+    record_pairs(daemon, {"a": (one, one * 3), "b": (one * 0, one * 0)})
+    opened(browser, web)
+    texts = (
+        "[...document.querySelectorAll('.values .chart text')].map(e=>e.textContent)"
+    )
+    for row, wanted in (
+        (1, ["0", "equal", "magnitude of the golden value", "difference"]),
+        (0, ["0", "1", "2", "equal", "2", "4"]),
+    ):
+        go(browser, f"#/c/c-000002/row/{row}")
+        browser.wait(f"document.body.textContent.includes('row {row}')")
+        browser.wait(f"{texts}.length")
+        shown = browser.run(texts)
+        assert shown[: len(wanted)] == wanted
+        assert len(shown) == (4 if row else 8)
+
+
+@with_browser
+def test_logits_that_are_nan_have_no_rank(
+    browser: Browser, web: Web, daemon: Daemon
+) -> None:
+    count = (1 << 20) + 1
+    some = np.arange(30, dtype=np.float32)
+    some[[2, 29]] = np.nan
+    record_pairs(
+        daemon,
+        {
+            "a.lm_head": (np.arange(30.0), np.full(30, np.nan)),
+            "b.lm_head": (np.arange(30, dtype=np.float32), some),
+            "c.lm_head": (np.zeros(count, np.float32), np.ones(count, np.float32)),
+        },
+    )
+    page = web.call("page.logits", {**ROW, "row": 0})
+    assert page["nan_counts"] == [0, 30]
+    assert [item["id"] for item in page["top"]] == list(range(29, 19, -1))
+    nothing = {"value": "nan", "share": None, "rank": None}
+    assert all(item["target"] == nothing for item in page["top"])
+    page = web.call("page.logits", {**ROW, "row": 1})
+    assert page["nan_counts"] == [0, 2]
+    assert page["top"][0]["golden"]["rank"] == 0
+    assert page["top"][0]["target"] == nothing
+    assert [item["target"]["rank"] for item in page["top"][1:]] == list(range(10))
+    assert page["top"][1]["target"]["share"] == pytest.approx(1 - math.exp(-1), rel=0.1)
+    page = web.call("page.logits", {**ROW, "row": 2})
+    assert page["top"] == []
+    assert page["note"] == (
+        f"the last dimension has {count} elements, more than the limit of {count - 1}"
+    )
+    opened(browser, web)
+    for row, text in (
+        (0, "The target's logits are NaN."),
+        (1, "golden 29, target 28. 2 of the target's logits are NaN."),
+        (2, "Not shown: the last dimension has"),
+    ):
+        go(browser, f"#/c/c-000002/row/{row}")
+        browser.wait(f"document.body.textContent.includes({text!r})")
     assert browser.errors == []
 
 

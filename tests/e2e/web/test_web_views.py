@@ -130,6 +130,92 @@ def test_an_outlier_among_many_tokens_stays_visible(
     assert browser.errors == []
 
 
+def test_scales_of_numbers_that_are_close_are_finite(
+    browser: Browser, web: Web
+) -> None:
+    opened(browser, web)
+    ticks = browser.run(
+        """import('/plot.js').then(({ ticksOf }) => [
+            [1, 1 + 2 ** -52], [1e17, 1e17 + 16], [-1e17 - 16, -1e17],
+            [Math.log10(123456), Math.log10(123456 * (1 + 12 * 2 ** -52))],
+            [0, 1], [-3, 7], [0.1, 0.4], [-1e308, 1e308],
+        ].map(([low, high]) => ticksOf(low, high, 5)))"""
+    )
+    assert all(0 < len(one) <= 11 for one in ticks), ticks
+    assert ticks[4] == [0, 0.2, 0.4, 0.6, 0.8, 1]
+    assert ticks[5] == [-2, 0, 2, 4, 6]
+    assert ticks[6] == [0.1, 0.2, 0.3, 0.4]
+    drawn = browser.run(
+        """import('/plot.js').then(({ Plot }) =>
+          [[[1, 1 + 2 ** -52], false], [[1e17, 1e17 + 16], false],
+           [[123456, 123456 * (1 + 12 * 2 ** -52)], true]].map(([y, isLog]) => {
+            const plot = new Plot('token', new AbortController().signal);
+            plot.show([{name: 'a', color: 0, dash: 0, x: [0, 1], y}], isLog);
+            return plot.chart.querySelector('.curve').getAttribute('d');
+          }))"""
+    )
+    assert all("NaN" not in path and "L" in path for path in drawn), drawn
+
+
+def test_values_that_are_not_drawn_are_marked(browser: Browser, web: Web) -> None:
+    opened(browser, web)
+    shown = browser.run(
+        """import('/plot.js').then(({ Plot }) => {
+          const plot = new Plot('token', new AbortController().signal);
+          document.body.append(plot.element);
+          const show = (y, isLog) => {
+            plot.show([{name: 'a', color: 0, dash: 0, x: y.map((_, i) => i), y}], isLog);
+            plot.table.open = true;
+            plot.fillTable();
+            const of = (query) => [...plot.element.querySelectorAll(query)];
+            return {path: of('path.curve').pop().getAttribute('d').replace(/[^MLh]/g, ''),
+                    gaps: of('.gap').length, note: plot.note.textContent,
+                    texts: of('td').map(e => e.textContent),
+                    high: Math.max(...plot.reduced.points[0].values().map(p => p.high))};
+          };
+          const many = Array.from({length: 1000}, (_, i) => i === 499 ? 0 : 1);
+          many[500] = 900;
+          return [show([1, 2, NaN, 3, 4], false), show([1, -3, 2, 0], true),
+                  show(many, true)];
+        })"""
+    )
+    # A token without a value ends the line.
+    assert shown[0]["path"] == "MLML"
+    assert shown[0]["gaps"] == 1
+    assert shown[0]["texts"] == ["1", "2", "no value", "3", "4"]
+    assert "A cross is a token without a value." in shown[0]["note"]
+    # A value at 0 or below hides only itself.
+    assert shown[1]["path"] == "MhMh"
+    assert shown[1]["texts"] == ["1", "-3", "2", "0"]
+    assert shown[1]["note"].endswith("not shown on a logarithmic scale: 2.")
+    assert shown[2]["high"] == 900
+    assert shown[2]["note"].endswith("not shown on a logarithmic scale: 1.")
+    assert [text for text in shown[2]["texts"] if "900" in text] == ["1 to 900, 0"]
+
+
+def test_curves_without_one_of_the_runs(browser: Browser, web: Web) -> None:
+    opened(browser, web)
+    for ops in ("", "&op=head"):
+        go(browser, f"#/curves?run=golden&run=none{ops}")
+        browser.wait(f"{CURVES}===1&&{STATUS}.includes('none')")
+        assert browser.run(STATUS).startswith("Incomplete: ")
+        assert browser.run("document.querySelector('.problem').textContent") == ""
+    browser.run(
+        """window.fetch = (real => (url, options) =>
+            url.endsWith('page.summaries') && options.body.includes(window.refused)
+              ? Promise.resolve(new Response('{"error":"too many groups"}', {status: 429}))
+              : real(url, options))(window.fetch)"""
+    )
+    for refused, text in (
+        ("TOKEN", "too many groups. Choose tokens, such as 0-9999."),
+        ("OP", "too many groups. Search for fewer ops."),
+    ):
+        browser.run(f"window.refused='\"{refused}\"'")
+        browser.run(f"{SET}('ops','{refused}*')")
+        browser.run(f"{SET}('ops','*')")
+        browser.wait(f"document.body.textContent.includes({text!r})")
+
+
 def test_curves_of_an_active_run_grow(
     browser: Browser, web: Web, daemon: Daemon
 ) -> None:
@@ -260,6 +346,58 @@ def test_a_tree_of_many_ops_has_few_lines(browser: Browser, web: Web) -> None:
     assert result["lines"] < result["after"] < 1200, result
     assert result["ms"] < 10_000, result
     assert browser.errors == []
+
+
+def test_an_op_among_many_is_revealed(browser: Browser, web: Web) -> None:
+    opened(browser, web)
+    result = browser.run(
+        """(async () => {
+          const { ModuleTree } = await import('/tree.js');
+          const tree = new ModuleTree('c', () => {});
+          document.body.append(tree.element);
+          const counts = {pass: 1, fail: 0, unmatched: 0, skipped: 0, worst: NaN, row: 0};
+          for (let i = 0; i < 1000; ++i) tree.root.add(`m.op${i}`, counts);
+          for (const op of ['a.b', 'a/b', 'a']) tree.root.add(op, counts);
+          tree.reveal('m.op900');
+          tree.draw();
+          const item = tree.item('m.op900');
+          tree.open.add('a');
+          tree.draw();
+          return {tab: item.tabIndex, place: item.getAttribute('aria-posinset'),
+                  lines: tree.items().length,
+                  paths: tree.items().map(e => e.dataset.path).filter(
+                      p => p?.startsWith('a'))};
+        })()"""
+    )
+    assert (result["tab"], result["place"]) == (0, "901")
+    assert result["lines"] < 320
+    # A separator belongs to the name of an op.
+    assert result["paths"] == ["a", "a.b", "a/b"]
+
+
+def test_a_tree_that_grows_keeps_the_focus(browser: Browser, web: Web) -> None:
+    opened(browser, web)
+    # Answers of a comparison that runs; the op of the address never appears.
+    browser.run(
+        """window.calls = 0;
+        window.fetch = (real => async (url, options) => {
+          if (!url.endsWith('page.groups')) return real(url, options);
+          ++window.calls;
+          const groups = [0, 1].map(i => [i, 0, 0, 1, 0, 0, 0, 0.5, window.calls]);
+          return new Response(JSON.stringify({ops: ['one', 'two'], groups,
+              next_row: window.calls, row_count: window.calls, has_ended: false}));
+        })(window.fetch)"""
+    )
+    go(browser, "#/c/c-000001/modules?at=nothing")
+    browser.wait("document.querySelector('[data-path=one]')")
+    browser.run("document.querySelector('[data-path=one]').focus()")
+    browser.key("ArrowDown")
+    assert browser.run(FOCUSED) == "two"
+    calls = browser.run("window.calls")
+    browser.wait(f"window.calls>{calls}+1")
+    assert browser.run(FOCUSED) == "two"
+    browser.key("ArrowUp")
+    assert browser.run(FOCUSED) == "one"
 
 
 def test_counts_of_a_module_are_those_of_its_worst_ops(

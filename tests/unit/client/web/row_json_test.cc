@@ -40,6 +40,20 @@ TEST(RowJsonTest, HasTheTextsOfTheRow) {
   EXPECT_FALSE(json.contains("share"));
 }
 
+TEST(RowJsonTest, NumbersAreJson) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(NumberJson(0.1), "0.1");
+  EXPECT_EQ(NumberJson(1.0 / 3, 3), "0.333");
+  EXPECT_EQ(NumberJson(1234567891), "1234567891");
+  EXPECT_EQ(NumberJson(1 + 0x1p-23, 9), "1.00000012");
+  EXPECT_EQ(NumberJson(kInfinity), "\"inf\"");
+  EXPECT_EQ(NumberJson(-kInfinity, 6), "\"-inf\"");
+  EXPECT_EQ(NumberJson(std::numeric_limits<double>::quiet_NaN()), "\"nan\"");
+  for (const double value : {1e300, -1e-300, 1e22, 0.0}) {
+    EXPECT_EQ(nlohmann::json::parse(NumberJson(value)), value);
+  }
+}
+
 TEST(RowJsonTest, ForeignTextIsDataOnOneLine) {
   v1::ComparisonRow row;
   const std::string op = "<img src=x onerror=alert(1)>\"\\\n\xff\u2028";

@@ -40,6 +40,49 @@ TEST(ValueGridTest, EqualValuesDoNotDiffer) {
   EXPECT_EQ(DifferenceOf(kInfinity, 1), -kInfinity);
 }
 
+template <typename Integer>
+Elements IntegersOf(DType dtype, const std::vector<Integer>& values) {
+  return {dtype, std::as_bytes(std::span(values))};
+}
+
+TEST(ValueGridTest, WideIntegersAreSubtractedBeforeTheyAreRounded) {
+  const int64_t large = int64_t{1} << 53;
+  const std::vector<int64_t> golden = {large, -large - 1, 5, large};
+  const std::vector<int64_t> target = {large + 1, large + 2, 7, large};
+  const Elements g = IntegersOf(DType::kInt64, golden);
+  const Elements t = IntegersOf(DType::kInt64, target);
+  const Density density = MeasureDensity(g, t);
+  EXPECT_EQ(density.largest.element, 1);
+  int64_t equal_count = 0;
+  for (const Density::Cell& cell : density.cells) {
+    if (cell.y == 0) equal_count += cell.count;
+  }
+  EXPECT_EQ(equal_count, 1);
+  const Picture picture = MakePicture(DefaultSlice({4}, 0), g, t);
+  EXPECT_EQ(picture.difference, (std::vector<double>{1, 0x1p54 + 4, 2, 0}));
+
+  const std::vector<uint64_t> largest = {~uint64_t{0}};
+  const std::vector<int64_t> least = {std::numeric_limits<int64_t>::min()};
+  const Elements u = IntegersOf(DType::kUint64, largest);
+  const Elements i = IntegersOf(DType::kInt64, least);
+  EXPECT_EQ(ElementDifference(i, u, 0, -0x1p63, 0x1p64), 0x1.8p64);
+  // Only one side has 64-bit integers.
+  const std::vector<double> real = {0x1p53};
+  EXPECT_EQ(ElementDifference(ElementsOf(real), t, 0, 0x1p53, 0x1p53), 1);
+  EXPECT_EQ(ElementDifference(g, ElementsOf({kInfinity}), 0, 0x1p53, kInfinity),
+            kInfinity);
+}
+
+TEST(ValueGridTest, NeighboursOfAFloatDiffer) {
+  const std::vector<double> golden = {1};
+  const std::vector<double> target = {1 + 0x1p-23};
+  const Picture picture =
+      MakePicture(DefaultSlice({1}, 0), ElementsOf(golden), ElementsOf(target));
+  EXPECT_EQ(picture.difference, (std::vector<double>{0x1p-23}));
+  EXPECT_TRUE(MakePicture(DefaultSlice({1}, 0), ElementsOf(golden), {})
+                  .difference.empty());
+}
+
 TEST(ValueGridTest, DensityCountsEachElementOnce) {
   const std::vector<double> golden = {0, 1, 1.5, 2, -8, kNan, kInfinity, 1};
   const std::vector<double> target = {0, 1, 1.75, 2.5, -8.5, 1, 1, -kInfinity};
