@@ -181,7 +181,7 @@ async function follow(view, name, counts, parts) {
   // The next line may take long, so a refresh that is too early is not left out.
   const refreshSoon = () => {
     if (timer) return;
-    timer = setTimeout(() => refresh().catch(() => view.signal.aborted || refreshSoon()),
+    timer = setTimeout(() => refresh().catch((e) => e.status === 404 || view.signal.aborted || refreshSoon()),
         Math.max(0, FINDINGS_MS - (performance.now() - asked)));
   };
   const onLine = (/** @type {any} */ line) => {
