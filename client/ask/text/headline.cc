@@ -211,10 +211,9 @@ std::string PassText(const Sides& sides, const v1::Comparison& comparison) {
                        sides.golden, Tensors(comparison.pass_count()),
                        AnyOrderText(comparison));
   }
-  std::string out =
-      fmt::format("{} agrees with {}: {} within tolerance{}", sides.target,
-                  sides.golden, Tensors(comparison.pass_count()),
-                  AnyOrderText(comparison));
+  std::string out = fmt::format(
+      "{} agrees with {}: {} within tolerance{}", sides.target, sides.golden,
+      Tensors(comparison.pass_count()), AnyOrderText(comparison));
   if (others > 0) out += fmt::format(", {} not compared", others);
   return out;
 }

@@ -567,15 +567,13 @@ void AddViews(const TensorPair& pair, v1::ComparisonRow& row) {
 void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row) {
   const bool is_alone = pair.golden == nullptr || pair.target == nullptr;
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
-    const Assembly* const found =
-        tensor == nullptr ? nullptr : DifferingCopies(*tensor);
-    if (found == nullptr) continue;
-    const Assembly& assembly = *found;
+    if (tensor == nullptr || DifferingCopies(*tensor) == nullptr) continue;
+    const Assembly& assembly = *DifferingCopies(*tensor);
     std::string reason =
         fmt::format("{} {}: {}", tensor == pair.golden ? "golden" : "target",
                     AssemblyText(assembly), assembly.difference);
-    const bool is_placed = !assembly.shards.front().placement.empty();
-    const bool is_left_out = pair.mapped_pair.has_value() && !is_placed;
+    const bool is_left_out = pair.mapped_pair.has_value() &&
+                             assembly.shards.front().placement.empty();
     if (is_alone && (assembly.is_open_ended || is_left_out)) {
       row.set_reason(fmt::format("{}; {}", row.reason(), reason));
       // A layout states that the tensors are copies.

@@ -73,7 +73,7 @@ class StoredRowJudge {
   void JudgeShapes(v1::ComparisonRow& row, Outcome& out) const;
   // Keeps a row that the earlier policy skipped as one that is not compared.
   static void KeepSkipped(v1::ComparisonRow& row, Outcome& out);
-  // Skips a row for want of what its verdict needs.
+  // Skips a row because its verdict needs more than is stored.
   static void Lack(std::string reason, v1::ComparisonRow& row, Outcome& out);
   void JudgeOfTensors(const Verification& last, v1::ComparisonRow& row,
                       Outcome& out) const;
