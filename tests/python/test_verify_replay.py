@@ -449,3 +449,17 @@ def test_norms_of_fractional_order_are_not_checked() -> None:
         ):
             with pytest.raises(Unchecked, match="fractional"):
                 replay.check_call(spec, arguments, {"0": torch.zeros(40)})
+
+
+@pytest.mark.parametrize("count", [100, 5000, 400_000])
+def test_the_norm_of_many_elements_is_added_with_roundings(count: int) -> None:
+    generator = torch.Generator().manual_seed(count)
+    given = torch.randn(count, generator=generator)
+    for op, args in (("Torch.norm", (given,)), ("Torch._foreach_norm", ((given,),))):
+        spec = table.find(op)
+        assert isinstance(spec, table.Spec)
+        for factor, is_wrong in ((1.0, False), (1.001, True)):
+            outputs = {"0": torch.norm(given) * factor}
+            found = replay.check_call(spec, Arguments(args, {}), outputs)["0"]
+            assert isinstance(found, Checked)
+            assert found.score.is_wrong == is_wrong, (op, factor, found.score)

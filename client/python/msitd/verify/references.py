@@ -84,7 +84,7 @@ _UNSTABLE = {
     "ldexp": "powers of two overflow in the type of the argument",
 }
 # The arguments of norms, among which `p` or `ord` is the order.
-_NORMS = {
+NORMS = {
     "norm": "input p",
     "vector_norm": "input ord",
     "normalize": "input p",
@@ -221,7 +221,7 @@ def _refuse_unstable(spec: Spec, given: Arguments) -> None:
     """Raises Unchecked for calls whose roundings depend on the algorithm."""
     if spec.plain in _UNSTABLE:
         raise Unchecked(_UNSTABLE[spec.plain])
-    names = _NORMS.get(spec.plain)
+    names = NORMS.get(spec.plain)
     if names is None or spec.kind == Kind.SOLVED:
         return
     position = len(names.split()) - 1

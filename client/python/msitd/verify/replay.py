@@ -492,14 +492,14 @@ class _Replay:
     def _equal_signs(
         self, result: torch.Tensor, inner: float, grads: Tensors
     ) -> torch.Tensor:
-        """Returns the noise of a sum of products that all have one sign.
-
-        The partial sums then grow with their number, and their roundings with them:
-        each is a third of the square of its partial sum.
+        """Returns the noise of a sum whose terms may all have one sign: the roundings of
+        its partial sums grow with them. A root halves it.
         """
-        if self._spec.plain not in references.PRODUCTS:
-            return result.abs() * 0.0
-        length = min(self._length(result, grads), _PARTIAL_SUMS)
+        name, length = self._spec.plain, float(self._length(result, grads))
+        if name in references.NORMS:
+            length /= 4
+        else:
+            length = min(length, _PARTIAL_SUMS) if name in references.PRODUCTS else 0
         return result.abs() * min(inner, _FLOAT32_ROUNDOFF) * math.sqrt(length) / 3
 
     def _number_dtype(self) -> torch.dtype | None:
