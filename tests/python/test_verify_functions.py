@@ -76,3 +76,21 @@ def test_functions_are_correct(dtype: torch.dtype) -> None:
                 count += 1
                 assert not wrong(spec, args), args
     assert count > 1000
+
+
+def test_sums_of_many_terms_are_correct() -> None:
+    x, y = torch.randn(2, 300_000, generator=torch.Generator().manual_seed(3)) + 1.5
+    rows, row = x.view(4, -1), y[:75_000]
+    calls: list[tuple[str, tuple[object, ...]]] = [
+        ("Torch.norm", (x,)),
+        ("Torch.frobenius_norm", (rows,)),
+        ("Torch.inner", (rows, row)),
+        ("Torch.mv", (rows, row)),
+        ("Torch.dot", (x, y)),
+        ("Torch.cosine_similarity", (rows, row)),
+        ("Functional.mse_loss", (x, y)),
+    ]
+    for op, args in calls:
+        spec = table.find(op)
+        assert isinstance(spec, table.Spec)
+        assert not wrong(spec, args)

@@ -84,13 +84,15 @@ _UNSTABLE = {
     "ldexp": "powers of two overflow in the type of the argument",
 }
 # The arguments of norms, among which `p` or `ord` is the order.
-NORMS = {
+_NORMS = {
     "norm": "input p",
     "vector_norm": "input ord",
     "normalize": "input p",
     "dist": "input other p",
     "pairwise_distance": "x1 x2 p",
 }
+# Functions with a root of a sum of squares.
+ROOTS = frozenset([*_NORMS, "frobenius_norm", "matrix_norm", "cosine_similarity"])
 SOFTMAX = ("softmax", "_softmax", "log_softmax", "_log_softmax")
 LOG_SOFTMAX = ("log_softmax", "_log_softmax")
 EXPONENTIALS = (*SOFTMAX, "softmin")
@@ -221,7 +223,7 @@ def _refuse_unstable(spec: Spec, given: Arguments) -> None:
     """Raises Unchecked for calls whose roundings depend on the algorithm."""
     if spec.plain in _UNSTABLE:
         raise Unchecked(_UNSTABLE[spec.plain])
-    names = NORMS.get(spec.plain)
+    names = _NORMS.get(spec.plain)
     if names is None or spec.kind == Kind.SOLVED:
         return
     position = len(names.split()) - 1

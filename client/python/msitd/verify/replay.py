@@ -55,8 +55,8 @@ _LEFT_OVER = 1.0
 # Growth of the error of a sum of nearly equal terms that are added one by one: their
 # roundings have the same direction.
 _EQUAL_TERMS = 2.0
-# Kernels add products of so many partial sums one after the other.
-_PARTIAL_SUMS = 128
+# Kernels add so many products one after the other, or a part of them if there are many.
+_PARTIAL_SUMS, _LANES = 128, 8
 # The absolute error of a polynomial that kernels for narrow types use for erf.
 _FAST_ERF = 2e-7
 # Kernels of attention use fast exponentials.
@@ -496,10 +496,10 @@ class _Replay:
         its partial sums grow with them. A root halves it.
         """
         name, length = self._spec.plain, float(self._length(result, grads))
-        if name in references.NORMS:
-            length /= 4
+        if name in references.PRODUCTS:
+            length = min(length, max(_PARTIAL_SUMS, length / _LANES))
         else:
-            length = min(length, _PARTIAL_SUMS) if name in references.PRODUCTS else 0
+            length *= 0.25 if name in references.ROOTS else 0
         return result.abs() * min(inner, _FLOAT32_ROUNDOFF) * math.sqrt(length) / 3
 
     def _number_dtype(self) -> torch.dtype | None:
