@@ -55,18 +55,6 @@ ask::Outcome JudgeAndWait(Invocation& invocation, const JudgeFlags& flags,
   return WaitForComparison(invocation, IfWaitEnds::kCancel, comparison);
 }
 
-ask::Outcome WriteReportFile(Invocation& invocation, const JudgeFlags& flags,
-                             const v1::Comparison& comparison) {
-  if (flags.out.empty() || comparison.state() != v1::Comparison::DONE) {
-    return {};
-  }
-  ReportFlags report;
-  report.out = flags.out;
-  report.allow_partial = flags.list.allow_partial;
-  report.allow_undecided = flags.list.allow_undecided;
-  return WriteReportOf(invocation, comparison, report);
-}
-
 ask::Outcome JudgeComparison(Invocation& invocation, const JudgeFlags& flags) {
   if (!flags.out.empty()) {
     MSITCTL_RETURN_IF_FAILED(CheckReportFile(flags.out));
@@ -83,7 +71,8 @@ ask::Outcome JudgeComparison(Invocation& invocation, const JudgeFlags& flags) {
                       verdicts.has_value() ? &*verdicts : nullptr, list),
       comparison));
   TellIdleRules(comparison);
-  MSITCTL_RETURN_IF_FAILED(WriteReportFile(invocation, flags, comparison));
+  MSITCTL_RETURN_IF_FAILED(
+      WriteReportFile(invocation, flags.out, list, comparison));
   return OutcomeOf(comparison, AllowedBy(list));
 }
 

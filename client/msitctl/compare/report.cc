@@ -366,4 +366,15 @@ ask::Outcome WriteReportOf(Invocation& invocation,
   return OutcomeOfReport(status);
 }
 
+ask::Outcome WriteReportFile(Invocation& invocation, const std::string& file,
+                             const ListFlags& list,
+                             const v1::Comparison& comparison) {
+  if (file.empty() || comparison.state() != v1::Comparison::DONE) return {};
+  ReportFlags flags;
+  flags.out = file;
+  flags.allow_partial = list.allow_partial;
+  flags.allow_undecided = list.allow_undecided;
+  return WriteReportOf(invocation, comparison, flags);
+}
+
 }  // namespace msitd::msitctl

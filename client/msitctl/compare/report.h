@@ -8,6 +8,7 @@
 #include "client/ask/query/outcome.h"
 #include "client/ask/report/page/row_histograms.h"
 #include "client/msitctl/invocation.h"
+#include "client/msitctl/verb/pages.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::msitctl {
@@ -39,5 +40,11 @@ ask::Outcome WriteReport(Invocation& invocation, const ReportFlags& flags);
 ask::Outcome WriteReportOf(Invocation& invocation,
                            const v1::Comparison& comparison,
                            const ReportFlags& flags);
+
+// The same for a report in the format that the end of `file` stands for, unless
+// it is empty or the comparison is not done. `list` has what is allowed.
+ask::Outcome WriteReportFile(Invocation& invocation, const std::string& file,
+                             const ListFlags& list,
+                             const v1::Comparison& comparison);
 
 }  // namespace msitd::msitctl

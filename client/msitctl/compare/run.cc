@@ -102,19 +102,6 @@ void PrintEnd(Invocation& invocation, const v1::Comparison& comparison,
   }
 }
 
-// Writes the report of a finished comparison, if one is wanted.
-ask::Outcome WriteReportFile(Invocation& invocation, const ExecutionPlan& plan,
-                             const v1::Comparison& comparison) {
-  if (plan.report_file.empty() || comparison.state() != v1::Comparison::DONE) {
-    return {};
-  }
-  ReportFlags flags;
-  flags.out = plan.report_file;
-  flags.allow_partial = plan.list.allow_partial;
-  flags.allow_undecided = plan.list.allow_undecided;
-  return WriteReportOf(invocation, comparison, flags);
-}
-
 ask::Outcome RunFollowing(Invocation& invocation, const ExecutionPlan& plan) {
   const auto* const verdicts = VerdictsOf(plan);
   std::unique_ptr<RowLines> lines;
@@ -148,7 +135,8 @@ ask::Outcome RunFollowing(Invocation& invocation, const ExecutionPlan& plan) {
   TellLayoutHints(comparison);
   TellPairingHints(comparison);
   TellIdleRules(comparison);
-  MSITCTL_RETURN_IF_FAILED(WriteReportFile(invocation, plan, comparison));
+  MSITCTL_RETURN_IF_FAILED(
+      WriteReportFile(invocation, plan.report_file, plan.list, comparison));
   return OutcomeOf(comparison, allowed);
 }
 
@@ -210,7 +198,8 @@ ask::Outcome RunOnce(Invocation& invocation, const ExecutionPlan& plan) {
                                           VerdictsOf(plan), plan.list),
                           comparison));
   TellAbout(invocation, plan, comparison);
-  MSITCTL_RETURN_IF_FAILED(WriteReportFile(invocation, plan, comparison));
+  MSITCTL_RETURN_IF_FAILED(
+      WriteReportFile(invocation, plan.report_file, plan.list, comparison));
   ask::Outcome measured;
   if (!counts.empty()) measured = TellOfProblems(plan.plugins, counts);
   const ask::Outcome outcome = OutcomeOf(comparison, AllowedBy(plan.list));

@@ -9,6 +9,7 @@
 
 #include "daemon/compare/job/argument_difference.h"
 #include "daemon/compare/job/comparison_engine.h"
+#include "daemon/compare/judge/judge_basis.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/origin/rank_order.h"
 #include "protos/base/check.h"
@@ -24,12 +25,6 @@ bool IsInteger(const v1::ComparisonRow& row) {
     return !IsFloatingPoint(dtype) && !IsComplex(dtype);
   };
   return is_integer(row.golden().dtype()) && is_integer(row.target().dtype());
-}
-
-bool HasOtherHash(const v1::ComparisonRow& row) {
-  return row.golden().dtype() == row.target().dtype() &&
-         !row.golden().hash().empty() && !row.target().hash().empty() &&
-         row.golden().hash() != row.target().hash();
 }
 
 }  // namespace
@@ -244,11 +239,6 @@ void AccountLayoutHint(const v1::ComparisonRow& row,
       std::find(hints.begin(), hints.end(), row.layout_hint()) == hints.end()) {
     *hints.Add() = row.layout_hint();
   }
-}
-
-bool IsOfStatistics(const v1::ComparisonRow& row) {
-  return row.golden().kind() == v1::RECORD_KIND_STATISTICS ||
-         row.target().kind() == v1::RECORD_KIND_STATISTICS;
 }
 
 void AccountVerdict(const v1::ComparisonRow& row, v1::Comparison& comparison) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/compare/judge/basis.h"
 #include "daemon/compare/judge/precision.h"
 #include "daemon/compare/view/tensor_view.h"
 #include "protos/base/dtype.h"
@@ -32,6 +33,12 @@ PairForm FormOf(const v1::ComparedTensor& golden) {
   if (IsValue(kind)) return PairForm::kValues;
   return ElementCount(golden.shape()) == 1 ? PairForm::kSingle
                                            : PairForm::kTensors;
+}
+
+// Returns the basis of the pair of a row.
+Basis BasisOf(const v1::ComparisonRow& row) {
+  const v1::JudgeBasis& basis = row.judge_basis();
+  return {static_cast<DType>(basis.computed_in()), basis.has_equal_inputs()};
 }
 
 }  // namespace
@@ -75,11 +82,6 @@ void AddJudgeBasis(const TensorPair& pair, const PairPlan& plan,
   }
 }
 
-Basis BasisOf(const v1::ComparisonRow& row) {
-  const v1::JudgeBasis& basis = row.judge_basis();
-  return {static_cast<DType>(basis.computed_in()), basis.has_equal_inputs()};
-}
-
 Verification VerificationOf(const Policy& policy,
                             const v1::ComparisonRow& row) {
   const v1::JudgeBasis& basis = row.judge_basis();
@@ -91,6 +93,17 @@ Verification VerificationOf(const Policy& policy,
       key, PrecisionOf(basis.target_precision(), row.target()),
       PrecisionOf(basis.golden_precision(), row.golden()), BasisOf(row),
       FormOf(row.golden()));
+}
+
+bool IsOfStatistics(const v1::ComparisonRow& row) {
+  return row.golden().kind() == v1::RECORD_KIND_STATISTICS ||
+         row.target().kind() == v1::RECORD_KIND_STATISTICS;
+}
+
+bool HasOtherHash(const v1::ComparisonRow& row) {
+  return row.golden().dtype() == row.target().dtype() &&
+         !row.golden().hash().empty() && !row.target().hash().empty() &&
+         row.golden().hash() != row.target().hash();
 }
 
 }  // namespace msitd::compare

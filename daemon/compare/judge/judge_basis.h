@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "daemon/compare/judge/basis.h"
 #include "daemon/compare/judge/pair_plan.h"
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/match/tensor_group.h"
@@ -23,7 +22,10 @@ void AddJudgeBasis(const TensorPair& pair, const PairPlan& plan,
 // sides.
 Verification VerificationOf(const Policy& policy, const v1::ComparisonRow& row);
 
-// Returns the basis of the pair of a row.
-Basis BasisOf(const v1::ComparisonRow& row);
+// Returns whether a side of a row is statistics.
+bool IsOfStatistics(const v1::ComparisonRow& row);
+
+// Returns whether both sides of a row have one type, and hashes that differ.
+bool HasOtherHash(const v1::ComparisonRow& row);
 
 }  // namespace msitd::compare

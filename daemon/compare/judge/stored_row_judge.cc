@@ -28,11 +28,6 @@ RecordKind KindOf(const v1::ComparedTensor& side) {
   return static_cast<RecordKind>(side.kind());
 }
 
-bool IsOfStatistics(const v1::ComparisonRow& row) {
-  return KindOf(row.golden()) == RecordKind::kStatistics ||
-         KindOf(row.target()) == RecordKind::kStatistics;
-}
-
 // Returns whether no policy has another verdict for the row.
 bool IsDecided(const v1::ComparisonRow& row) {
   if (!row.has_golden() || !row.has_target() ||
@@ -122,12 +117,6 @@ std::optional<RowMetrics> ProveFailure(const Verification& verification,
 }
 
 bool HasMetrics(const v1::ComparisonRow& row) { return row.metrics_size() > 0; }
-
-bool HasOtherHash(const v1::ComparisonRow& row) {
-  return row.golden().dtype() == row.target().dtype() &&
-         !row.golden().hash().empty() && !row.target().hash().empty() &&
-         row.golden().hash() != row.target().hash();
-}
 
 // Returns whether the rule of a verification names ops.
 bool IsByName(const Policy& policy, const Verification& verification) {
