@@ -15,7 +15,8 @@ constexpr std::string_view kColumns[] = {
     "rtol", "atol", "origin", "watches", "custom_metrics", "sampled",
     "amplification", "for_want_of_ranks", "layout_hint", "pairing",
     "statistics_in_part", "unread", "not_compared", "roundings",
-    "flipped_element_count", "explained", "request",
+    "flipped_element_count", "explained", "request", "judge_basis",
+    "lacks_metrics",
     // Tables, CSV and workbooks.
     "dtype", "shape", "golden_dtype", "golden_shape", "golden_min",
     "golden_max", "golden_mean", "target_dtype", "target_shape", "target_min",

@@ -53,7 +53,8 @@ _TABLES: dict[type[Any], str] = {
     "+inf~=summary.positive_infinity_count,-inf~=summary.negative_infinity_count,"
     "zero_count~=summary.zero_count",
     Comparison: "name,verdict=@verdict,state,golden=golden_run,target=target_run,"
-    "golden_at=golden_source,target_at=target_source,pass=pass_count,"
+    "golden_at=golden_source,target_at=target_source,"
+    "judged_from=judged_comparison,pass=pass_count,"
     "fail=fail_count,unmatched=unmatched_count,skipped=skipped_count,"
     "partial~=partial,restored_from=restored_from,create_time,end_time",
     ComparisonRow: "row,token,rank,op,call~=call,io/index,dtype=golden.dtype|target.dtype,"
