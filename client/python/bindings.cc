@@ -8,6 +8,8 @@
 #include <string>
 
 #include "client/python/call_recorder.h"
+#include "client/python/function_recorder.h"
+#include "client/python/identities.h"
 #include "client/python/native_client.h"
 #include "client/python/side_recorder.h"
 #include "client/python/torch_reader.h"
@@ -18,6 +20,8 @@ namespace nb = nanobind;
 
 using msitd::python::CallRecorder;
 using msitd::python::Client;
+using msitd::python::FunctionRecorder;
+using msitd::python::Identities;
 using msitd::python::Recording;
 using msitd::python::Reservation;
 using msitd::python::SideRecorder;
@@ -28,6 +32,12 @@ namespace {
 void AddRecorders(nb::module_& m) {
   nb::class_<TorchReader>(m, "TorchReader")
       .def(nb::init<const nb::capsule&, nb::type_object, nb::type_object>());
+
+  nb::class_<Identities>(m, "Identities")
+      .def(nb::init<>())
+      .def("of", &Identities::Of)
+      .def("clear", &Identities::Clear)
+      .def("__len__", &Identities::size);
 
   nb::class_<SideRecorder>(m, "SideRecorder")
       .def(nb::init<nb::object, nb::object, nb::str, int32_t, bool,
@@ -59,6 +69,17 @@ void AddRecorders(nb::module_& m) {
       .def(nb::init<nb::object, nb::str, nb::object>())
       .def("begin", &CallRecorder::Begin)
       .def("end", &CallRecorder::End, nb::arg(), nb::arg().none());
+
+  nb::class_<FunctionRecorder>(m, "FunctionRecorder")
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::tuple,
+                    nb::object, nb::object>(),
+           nb::arg("client"), nb::arg("reader"), nb::arg("input_side").none(),
+           nb::arg("output_side").none(), nb::arg("special"),
+           nb::arg("call_type"), nb::arg("backward_id"))
+      .def("begin", &FunctionRecorder::Begin, nb::arg(), nb::arg(),
+           nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none())
+      .def("end", &FunctionRecorder::End, nb::arg(), nb::arg().none(),
+           nb::arg().none());
 }
 
 }  // namespace

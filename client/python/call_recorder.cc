@@ -3,20 +3,12 @@
 
 #include <utility>
 
+#include "client/python/call_tuple.h"
+
 namespace nb = nanobind;
 
 namespace msitd::python {
 namespace {
-
-const SideRecorder* SideOf(nb::handle object) {
-  return object.is_none() ? nullptr : &nb::cast<const SideRecorder&>(object);
-}
-
-// Returns true if no backward runs the caller; false also if that is unknown.
-bool IsOutsideOfBackward(nb::handle backward_id) {
-  const nb::object id = backward_id();
-  return PyLong_Check(id.ptr()) && PyLong_AsLong(id.ptr()) == -1;
-}
 
 // Returns whether `token` is one of `tokens`, a collection or None.
 bool IsIn(nb::handle tokens, nb::handle token) {
@@ -29,25 +21,6 @@ bool IsIn(nb::handle tokens, nb::handle token) {
 // `calls` is a list.
 void Append(nb::handle calls, nb::handle call) {
   if (PyList_Append(calls.ptr(), call.ptr()) != 0) throw nb::python_error();
-}
-
-enum Field { kOp, kToken, kNumber, kStack, kInputs, kIsAgain, kFieldCount };
-
-nb::handle FieldOf(const nb::tuple& call, Field field) {
-  return PyTuple_GetItem(call.ptr(), field);
-}
-
-nb::tuple MakeCall(nb::handle type, nb::handle op, nb::handle token,
-                   int32_t number) {
-  const nb::tuple fields =
-      nb::make_tuple(op, token, number, nb::none(), nb::none(), false);
-  // The same as the class does, without its Python frame.
-  static const auto make_tuple =
-      reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
-  PyObject* const call = make_tuple(reinterpret_cast<PyTypeObject*>(type.ptr()),
-                                    nb::make_tuple(fields).ptr(), nullptr);
-  if (call == nullptr) throw nb::python_error();
-  return nb::steal<nb::tuple>(call);
 }
 
 }  // namespace
@@ -82,7 +55,8 @@ bool CallRecorder::Begin(nb::handle forward, const nb::tuple& args,
   if (msit_begin_call(client_, token_number, op_.c_str(), &number) != MSIT_OK) {
     return false;
   }
-  const nb::tuple call = MakeCall(shared_.call_type, op_, token, number);
+  const nb::tuple call =
+      MakeCall(shared_.call_type, op_, token, number, nb::none());
   Append(calls, call);
   if (!has_begun_) {
     has_begun_ = true;
@@ -106,7 +80,8 @@ bool CallRecorder::End(nb::handle forward, nb::handle result) const {
   const nb::object last = nb::borrow(PyList_GetItem(calls.ptr(), count - 1));
   const bool is_off = last.is(off_);
   if (!is_off) {
-    if (!PyTuple_Check(last.ptr()) || PyTuple_Size(last.ptr()) != kFieldCount) {
+    if (!PyTuple_Check(last.ptr()) ||
+        PyTuple_Size(last.ptr()) != kCallFieldCount) {
       return false;
     }
     const auto call = nb::borrow<nb::tuple>(last);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/python/gil.h"
+#include "client/python/identities.h"
 
 namespace nb = nanobind;
 
@@ -169,8 +170,7 @@ class SideRecorder::Walk {
     record.index = Index();
     Keep(value, [&] {
       if (!identities_.is_none()) {
-        record.identity =
-            nb::cast<uint64_t>(identities_.attr("of")(nb::handle(value)));
+        record.identity = nb::cast<Identities&>(identities_).Of(value);
       }
       Record(record, value);
     });
@@ -289,6 +289,10 @@ void SideRecorder::RecordResult(nb::handle result, const nb::tuple& call,
   } else {
     walk.Visit(result.ptr(), 0);
   }
+}
+
+const SideRecorder* SideOf(nb::handle object) {
+  return object.is_none() ? nullptr : &nb::cast<const SideRecorder&>(object);
 }
 
 }  // namespace msitd::python

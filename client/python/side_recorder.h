@@ -33,7 +33,7 @@ class SideRecorder {
                nanobind::object leaves);
 
   // Records the arguments of `call`, a Call of Python, if the capture policy
-  // selects any of them. `identities` has the function `of(tensor)`, or is
+  // selects any of them. `identities` is an object of class Identities, or
   // None. Throws exceptions of signal handlers, and Python exceptions that do
   // not derive from Exception.
   void RecordArguments(const nanobind::tuple& args,
@@ -59,5 +59,8 @@ class SideRecorder {
   msit_client* native_;
   const TorchReader& tensors_;
 };
+
+// Returns the SideRecorder that `object` is; null for None.
+const SideRecorder* SideOf(nanobind::handle object);
 
 }  // namespace msitd::python

@@ -116,6 +116,15 @@ TorchReader::TorchReader(const nb::capsule& exchange, nb::type_object tensor,
   }
 }
 
+bool TorchReader::HasMemory(PyObject* object) const {
+  nb::dlpack::dltensor seen;
+  if (api_->look(object, &seen) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  return seen.data != nullptr;
+}
+
 bool TorchReader::Read(PyObject* object, Tensor* out) const {
   if (!IsTensor(object)) return false;
   nb::dlpack::dltensor seen;

@@ -51,6 +51,10 @@ class TorchReader {
            reinterpret_cast<PyObject*>(type) == parameter_.ptr();
   }
 
+  // Returns true if a tensor for which IsTensor holds has memory on any device.
+  // What stands for tensors while a graph is made has none.
+  bool HasMemory(PyObject* object) const;
+
   // Returns true if `object` is an ordinary tensor. No exception is set in that
   // case.
   bool Read(PyObject* object, Tensor* out) const;

@@ -1,13 +1,14 @@
 """Hooks record a tensor that has not changed as an alias."""
 
 import gc
+import sys
 
 import msitd
 import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from msitd._core.leaf.identities import Identities
+from msitd._msit import Identities
 from torch import nn
 
 
@@ -180,14 +181,36 @@ def test_address_of_a_dead_storage_stands_for_no_other():
     assert identities.of(torch.zeros(8, 8)) not in numbers
 
 
+def test_only_some_tensors_are_remembered():
+    identities = Identities()
+    tensor = torch.zeros(20_000)
+    numbers = [identities.of(tensor[i:]) for i in range(20_000)]
+    # A view of one dimension may be of running statistics.
+    assert set(numbers) == {0}
+    tensor = torch.zeros(2, 20_000)
+    numbers = [identities.of(tensor[:, i:]) for i in range(19_998)]
+    assert len(set(numbers)) == len(numbers)
+    assert 0 < len(identities) <= 16384
+    assert identities.of(tensor[:, 19_997:]) == numbers[-1]
+
+
+def test_storages_are_released():
+    identities = Identities()
+    memory = bytearray(64)
+    tensor = torch.frombuffer(memory, dtype=torch.float32).reshape(4, 4)
+    assert identities.of(tensor) != 0
+    count = sys.getrefcount(memory)
+    del tensor
+    assert sys.getrefcount(memory) == count - 1
+
+
 def test_tensors_of_a_token_are_forgotten_at_its_end(client):
     model = nn.Sequential(nn.Identity())
     with msitd.register_hook(model, client, aliases=True) as handle:
         model(torch.zeros(4))
         known = handle._thread.known
         assert known is not None
-        assert not known._numbers
-        assert not known._storages
+        assert len(known) == 0
 
 
 def test_known_bytes_do_not_come_to_the_host(client, daemon):

@@ -16,7 +16,6 @@ from msitd._core.gradient.gradients import Gradients
 from msitd._core.gradient.parameters import Parameters
 from msitd._core.guard import Failures, GuardedHook
 from msitd._core.leaf import walk
-from msitd._core.leaf.identities import Identities
 from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.module import call_hooks, optimizers, pass_hooks
 from msitd._core.module.placed_hooks import PlacedHooks
@@ -46,7 +45,7 @@ USED: list[tuple[Any, str]] = [
     (Gradients, "record"),
     (Gradients, "sum"),
     (Gradients, "watch"),
-    (Identities, "of"),
+    (torch.Tensor, "untyped_storage"),
     (LeafRecorder, "begin_call"),
     (LeafRecorder, "record"),
     (LeafRecorder, "_record"),

@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from msitd._core.call import Call
+
 OK: int
 INVALID_ARGUMENT: int
 DROPPED: int
@@ -47,16 +49,33 @@ class SideRecorder:
         args: tuple[object, ...],
         kwargs: dict[str, object],
         call: tuple[object, ...],
-        identities: object | None,
+        identities: Identities | None,
         /,
     ) -> None: ...
     def record_result(
         self,
         result: object,
         call: tuple[object, ...],
-        identities: object | None,
+        identities: Identities | None,
         /,
     ) -> None: ...
+
+class Identities:
+    """Numbers that identify the bytes of torch tensors within one token, for one thread.
+
+    A tensor keeps its number while torch counts no change of its bytes, and while
+    there is no collective, which may change them.
+    """
+
+    def __init__(self) -> None: ...
+    def of(self, tensor: object, /) -> int:
+        """Returns the number of the tensor; 0 if its changes cannot be detected."""
+
+    def clear(self) -> None:
+        """Forgets all tensors."""
+
+    def __len__(self) -> int:
+        """Returns the number of tensors remembered."""
 
 class SharedByCalls:
     """State that the recorders of all ops of one handle share."""
@@ -88,6 +107,35 @@ class CallRecorder:
 
     def end(self, forward: object, result: object, /) -> bool:
         """Returns False, without any effect, if the call is not ordinary."""
+
+class FunctionRecorder:
+    """Records the ordinary calls of torch functions."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        reader: TorchReader,
+        input_side: SideRecorder | None,
+        output_side: SideRecorder | None,
+        special: tuple[type, ...],
+        call_type: type,
+        backward_id: object,
+    ) -> None: ...
+    def begin(
+        self,
+        op: str,
+        token: int,
+        stack: str | None,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        identities: Identities | None,
+        /,
+    ) -> Call | None:
+        """Returns None, without any effect, if the call is not ordinary."""
+
+    def end(self, call: Call, result: object, identities: Identities | None, /) -> bool:
+        """Returns False, without any effect, if the result is not ordinary."""
 
 class Reservation:
     def spans(self) -> list[tuple[int, int]]: ...

@@ -8,22 +8,24 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from msitd import _msit
 from msitd._core.api.collectives import Collectives, open_p2p, sent
 from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
 from msitd._core.call import Call
 from msitd._core.gradient.gradients import Gradients
 from msitd._core.gradient.node_gradients import NodeGradients
 from msitd._core.graph.sites import BEFORE, Caller
+from msitd._core.leaf import memory
 from msitd._core.leaf.forms import Form
-from msitd._core.leaf.identities import Identities
 from msitd._core.leaf.leaves import LeafRecorder
 from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
-from msitd._core.leaf.stand_ins import recorded_leaves
+from msitd._core.leaf.stand_ins import are_in_use, recorded_leaves
 from msitd._core.leaf.values import Described, Value
 from msitd._core.not_recorded import CLOSED, RECOMPUTED, reason_of
 from msitd._core.skips import Skips, is_in_backward
 from msitd._core.tokens import references
 from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
+from msitd._msit import Identities
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -147,12 +149,33 @@ class ApiCalls:
         if options.gradients:
             kind = NodeGradients if form.has_node_gradients else Gradients
             self._gradients = kind(client, leaves, skips)
+        self._native_calls = self._native_calls_of()
         self._thread = _Thread()
         # Whether graphs cannot hold notes.
         self.counts_graphs = True
         self._is_removed = False
         # Whether an op is selected. There are few names.
         self._wanted: dict[str, bool] = {}
+
+    def _native_calls_of(self) -> _msit.FunctionRecorder | None:
+        """Returns the native recorder; None if every call needs Python."""
+        reader = memory.torch_reader()
+        if (
+            reader is None
+            or self._gradients is not None
+            or self._name_of is not None
+            or not self._leaves.is_native
+        ):
+            return None
+        return _msit.FunctionRecorder(
+            client=self._client._native,
+            reader=reader,
+            input_side=self._leaves.side("input") if self._inputs else None,
+            output_side=self._leaves.side("output") if self._outputs else None,
+            special=(self._torch.Tensor, self._torch.fx.Proxy),
+            call_type=Call,
+            backward_id=self._torch._C._current_graph_task_id,
+        )
 
     def stop(self) -> None:
         """Stops recording because the client is closed; see HookLife."""
@@ -308,6 +331,14 @@ class ApiCalls:
         token = self._current_token()
         if not self._wants(op, token):
             return None
+        level = self.stack_level
+        stack = None if level == "none" else stack_of_caller(level)
+        native = self._native_of(op)
+        if native is not None and not are_in_use():
+            known = self._identities(token)
+            call = native.begin(op, token, stack, args, kwargs, known)
+            if call is not None:
+                return call
         given = _all_of(args, kwargs)
         if any(self._is_symbolic(leaf) for leaf in given):
             self._count_symbolic(op)
@@ -321,8 +352,6 @@ class ApiCalls:
         if name is None:
             return None
         op = name
-        level = self.stack_level
-        stack = None if level == "none" else stack_of_caller(level)
         call = Call(op, token, self._client.begin_call(op, token), stack)
         if self._listener is not None:
             self._listener.function_begins(call)
@@ -345,6 +374,13 @@ class ApiCalls:
         kwargs: dict[str, Any],
         result: Any,
     ) -> None:
+        native = self._native_of(function)
+        if (
+            native is not None
+            and result is not None
+            and native.end(call, result, self._identities(call.token))
+        ):
+            return
         if any(self._is_symbolic(leaf) for leaf in _all_of((result,), {})):
             self._count_symbolic(call.op)
             return
@@ -364,6 +400,10 @@ class ApiCalls:
             # The function worked in place.
             result = (*args, *kwargs.values())
         self._record(self._leaves.form.result(result), "output", call)
+
+    def _native_of(self, op: str) -> _msit.FunctionRecorder | None:
+        """Returns the native recorder if it may record calls of `op`."""
+        return None if op.startswith(DISTRIBUTED_PREFIX) else self._native_calls
 
     def _finish(self, call: Call, given: tuple[Any, ...], was_waited: bool) -> None:
         """Records a collective whose arguments are its result."""

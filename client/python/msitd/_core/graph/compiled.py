@@ -54,7 +54,6 @@ _GET_TENSORS = (
     "gradient.separation",
     "guard",
     "leaf.forms",
-    "leaf.identities",
     "leaf.leaves",
     "leaf.memory",
     "leaf.objects",

@@ -15,9 +15,9 @@ from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
 if TYPE_CHECKING:
     from msitd._core.call import Call
     from msitd._core.client import Client
-    from msitd._core.leaf.identities import Identities
     from msitd._core.listening import CallListener
     from msitd._core.skips import Skips
+    from msitd._msit import Identities
 
 # Maximum number of values recorded for one side of a call. An argument with a
 # million numbers is of no use in a comparison.

@@ -26,6 +26,11 @@ def record_instead(given: Any, computed: Any) -> None:
     _computed[key] = (weakref.ref(given, forget), computed)
 
 
+def are_in_use() -> bool:
+    """Returns whether a tensor is recorded in the place of another."""
+    return bool(_computed)
+
+
 def recorded_leaves(
     leaves: Iterable[tuple[str, Any]],
 ) -> Iterable[tuple[str, Any]]:

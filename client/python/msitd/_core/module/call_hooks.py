@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import torch
 
     from msitd._core.graph.graphs import HooksInGraph
-    from msitd._core.leaf.identities import Identities
     from msitd._core.module.context import ModelContext
     from msitd._core.module.threads import Forward
+    from msitd._msit import Identities
 
 _logger = logging.getLogger("msitd")
 

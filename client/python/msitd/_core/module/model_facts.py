@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import torch
 
     from msitd._core.client import Client
-    from msitd._core.leaf.identities import Identities
     from msitd._core.module.wrappers import ModuleNames
     from msitd._core.skips import Skips
+    from msitd._msit import Identities
 
 
 class ModelFacts:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.call import Call
 from msitd._core.graph.sites import Caller
-from msitd._core.leaf.identities import Identities
 from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
+from msitd._msit import Identities
 
 if TYPE_CHECKING:
     from types import FrameType
