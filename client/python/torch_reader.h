@@ -52,7 +52,7 @@ class TorchReader {
   }
 
   // Returns true if a tensor for which IsTensor holds has memory on any device.
-  // What stands for tensors while a graph is made has none.
+  // Objects that stand for tensors while a graph is made have none.
   bool HasMemory(PyObject* object) const;
 
   // Returns true if `object` is an ordinary tensor. No exception is set in that
