@@ -6,20 +6,38 @@
 namespace msitd::libmsit {
 
 std::optional<int32_t> CallCounter::Next(int64_t token, std::string_view name) {
-  NextCalls& calls = tokens_[token];
-  if (const auto it = calls.find(name); it != calls.end()) {
-    if (it->second > kCallMax) return std::nullopt;
-    return it->second++;
+  NextCalls& calls = CallsOf(token);
+  auto known = names_.find(name);
+  if (known != names_.end()) {
+    if (const auto it = calls.find(&*known); it != calls.end()) {
+      if (it->second > kCallMax) return std::nullopt;
+      return it->second++;
+    }
   }
   if (calls.size() >= names_max_) return std::nullopt;
-  calls.emplace(name, 1);
+  if (known == names_.end()) known = names_.emplace(name, 0).first;
+  calls.emplace(&*known, 1);
+  ++known->second;
   ++name_count_;
-  while (name_count_ > names_max_ && tokens_.size() > 1) {
-    const auto lowest = tokens_.begin();
-    name_count_ -= lowest->second.size();
-    tokens_.erase(lowest);
-  }
+  while (name_count_ > names_max_ && tokens_.size() > 1) ForgetLowestToken();
   return 0;
+}
+
+CallCounter::NextCalls& CallCounter::CallsOf(int64_t token) {
+  if (last_ == tokens_.end() || last_->first != token) {
+    last_ = tokens_.try_emplace(token).first;
+  }
+  return last_->second;
+}
+
+void CallCounter::ForgetLowestToken() {
+  const auto lowest = tokens_.begin();
+  name_count_ -= lowest->second.size();
+  for (const auto& [name, next] : lowest->second) {
+    if (--name->second == 0) names_.erase(names_.find(name->first));
+  }
+  if (last_ == lowest) last_ = tokens_.end();
+  tokens_.erase(lowest);
 }
 
 }  // namespace msitd::libmsit

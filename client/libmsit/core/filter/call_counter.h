@@ -19,6 +19,8 @@ class CallCounter {
   static constexpr size_t kNamesMax = size_t{1} << 18;
 
   explicit CallCounter(size_t names_max = kNamesMax) : names_max_(names_max) {}
+  CallCounter(const CallCounter&) = delete;
+  CallCounter& operator=(const CallCounter&) = delete;
 
   // Returns 0, 1, 2, ... for each `name` within `token`. Returns nullopt if
   // this token has more than `names_max` names, or this name more than kCallMax
@@ -32,12 +34,23 @@ class CallCounter {
       return std::hash<std::string_view>()(name);
     }
   };
-  using NextCalls =
-      std::unordered_map<std::string, int32_t, NameHash, std::equal_to<>>;
+  // Names, with the number of tokens that have them. Tokens mostly have the
+  // same names, so that each is stored once.
+  using Names =
+      std::unordered_map<std::string, uint32_t, NameHash, std::equal_to<>>;
+  using NextCalls = std::unordered_map<Names::value_type*, int32_t>;
+  using Tokens = std::map<int64_t, NextCalls>;
+
+  NextCalls& CallsOf(int64_t token);
+  void ForgetLowestToken();
 
   size_t names_max_;
+  // Names of a token, of all tokens together.
   size_t name_count_ = 0;
-  std::map<int64_t, NextCalls> tokens_;
+  Names names_;
+  Tokens tokens_;
+  // The token of the last call, which is usually that of the next.
+  Tokens::iterator last_ = tokens_.end();
 };
 
 }  // namespace msitd::libmsit
