@@ -31,7 +31,7 @@ RecordKind KindOf(const v1::ComparedTensor& side) {
 // Returns whether no policy has another verdict for the row.
 bool IsDecided(const v1::ComparisonRow& row) {
   if (!row.has_golden() || !row.has_target() ||
-      row.judge_basis().has_differing_copies()) {
+      row.judge_basis().has_inconsistent_shards()) {
     return true;
   }
   const RecordKind golden = KindOf(row.golden());
