@@ -338,7 +338,7 @@ void StoredRowJudge::JudgeByMetrics(const Verification& last,
   }
   const std::optional<bool> holds = predicate.Evaluate(values);
   RowMetrics least;
-  least[kOutlierCountMetric] = 1;
+  least[kOutlierCount] = 1;
   if (holds != true && tolerance == StoredTolerance::kExceeded &&
       predicate.CannotHold(least)) {
     out.are_bounds_known = false;
