@@ -60,6 +60,9 @@ function(msitd_test name)
   add_executable(${name} ${arg_SOURCES} ${arg_ALONE})
   target_link_libraries(${name} PRIVATE msitd_flags ${arg_DEPS} GTest::gmock
                                         GTest::gtest_main)
+  # The libraries under test are optimized as shipped. Tests themselves compile in
+  # two thirds of the time without optimization, which is half of a full build.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   msitd_batch(${name} ALONE ${arg_ALONE})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                            ${CMAKE_BINARY_DIR}/tests)
