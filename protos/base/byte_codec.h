@@ -91,6 +91,11 @@ class ByteWriter {
   void PutByte(uint8_t value) { out_.push_back(static_cast<char>(value)); }
 
   void PutVarint(uint64_t value) {
+    // Fast path, because most numbers are small.
+    if (value < 0x80) {
+      PutByte(static_cast<uint8_t>(value));
+      return;
+    }
     Append([value](FieldWriter& field) { field.PutVarint(value); });
   }
 
@@ -105,8 +110,11 @@ class ByteWriter {
 
   void PutText(std::string_view text) {
     PutVarint(text.size());
-    out_.append(text);
+    PutBytes(text);
   }
+
+  // The reader must know the number of bytes.
+  void PutBytes(std::string_view bytes) { out_.append(bytes); }
 
  private:
   template <typename Put>
@@ -168,10 +176,10 @@ class ByteReader {
   double GetDouble() { return std::bit_cast<double>(GetFixed64()); }
 
   // The returned view refers to the text that the reader was constructed with.
-  std::string_view GetText() {
-    const uint64_t size = GetVarint();
+  std::string_view GetText() { return GetBytes(GetVarint()); }
+  std::string_view GetBytes(uint64_t count) {
     const char* at = begin_;
-    return Take(size) ? std::string_view(at, size) : std::string_view();
+    return Take(count) ? std::string_view(at, count) : std::string_view();
   }
 
  private:

@@ -1,7 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protos/base/utf8.h"
 
+#include <cstdint>
+#include <cstring>
+
 namespace msitd {
+namespace {
+
+// Returns a length of ASCII characters with which the text begins, which is at
+// most 7 less than their number.
+size_t AsciiPrefixBytes(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  uint64_t bytes = 0;
+  size_t begin = 0;
+  for (; begin + sizeof(bytes) <= text.size(); begin += sizeof(bytes)) {
+    std::memcpy(&bytes, text.data() + begin, sizeof(bytes));
+    if ((bytes & kHighBits) != 0) break;
+  }
+  return begin;
+}
+
+}  // namespace
 
 bool IsValidUtf8(std::string_view text) {
   const auto byte = [text](size_t i) {
@@ -10,7 +29,7 @@ bool IsValidUtf8(std::string_view text) {
   const auto is_tail = [&](size_t i) {
     return i < text.size() && (byte(i) & 0xc0) == 0x80;
   };
-  size_t i = 0;
+  size_t i = AsciiPrefixBytes(text);
   while (i < text.size()) {
     const unsigned char lead = byte(i);
     if (lead < 0x80) {

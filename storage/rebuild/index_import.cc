@@ -15,6 +15,7 @@
 #include "protos/status/status.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
+#include "storage/index/db/row_block.h"
 #include "storage/index/table/attachment_table.h"
 #include "storage/index/table/continuation_table.h"
 #include "storage/index/table/gone_table.h"

@@ -4,6 +4,7 @@
 #include "protos/base/check.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
+#include "storage/index/db/row_block.h"
 #include "storage/index/table/attachment_table.h"
 #include "tests/fuzz/fuzz_target.h"
 

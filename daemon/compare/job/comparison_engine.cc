@@ -14,6 +14,7 @@
 #include "daemon/compare/job/comparison_header.h"
 #include "daemon/compare/job/not_recorded.h"
 #include "daemon/compare/job/run_identity.h"
+#include "daemon/compare/judge/metric_bytes.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/origin/bases.h"
@@ -573,7 +574,7 @@ absl::Status ComparisonEngine::EmitRow(
   row.set_row(row_count_++);
   if (metrics != last_metrics_) {
     last_metrics_ = metrics;
-    last_metrics_bytes_ = EncodeMetrics(metrics, metrics_row_);
+    last_metrics_bytes_ = EncodeMetrics(metrics);
   }
   // The fields of a message may be concatenated in any order.
   const size_t metrics_bytes = last_metrics_bytes_.size();

@@ -456,11 +456,10 @@ class ComparisonEngine {
   // By rank. Used only by Plan.
   std::map<int32_t, ReceivedTypes> received_types_;
   int64_t row_count_ = 0;
-  // The messages are members so that their memory is reused. Metrics are
-  // encoded apart from the row: most pairs have equal bytes and therefore the
-  // same metrics, which are encoded only once.
+  // A member so that its memory is reused. Metrics are encoded apart from the
+  // row: most pairs have equal bytes and therefore the same metrics, which are
+  // encoded only once.
   v1::ComparisonRow row_;
-  v1::ComparisonRow metrics_row_;
   RowMetrics last_metrics_;
   std::string last_metrics_bytes_;
   Mutex plans_mu_;

@@ -16,16 +16,19 @@
 #include "daemon/compare/job/comparison_name.h"
 #include "daemon/compare/judge/idle_rules.h"
 #include "daemon/compare/judge/required_tolerances.h"
+#include "daemon/compare/judge/stored_row.h"
 #include "daemon/compare/judge/stored_row_judge.h"
 #include "daemon/compare/origin/findings.h"
+#include "protos/base/check.h"
 #include "protos/os/thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
 namespace {
 
-// Number of rows that are judged at a time. As many are read ahead.
-constexpr int64_t kRowsAtATime = 4096;
+// Number of rows that are judged at a time, which bounds the memory: those of
+// two batches exist at the same time.
+constexpr int64_t kRowsAtATime = 2048;
 
 absl::Status SourceDeleted(const v1::Comparison& source) {
   return WithReason(
@@ -65,17 +68,30 @@ class StoredRows {
   // Returns the rows in the header that need the runs to be found again.
   static std::vector<const v1::ComparisonRow*> RowsInHeader(
       const v1::Comparison& header);
-  // Consecutive rows. The messages are reused, so that their memory is.
+  // A row with its new verdict.
+  struct JudgedRow {
+    v1::ComparisonRow row;  // See StoredRow::row.
+    std::string bytes;
+    bool has_failed = false;  // By the earlier policy.
+    StoredRowJudge::Outcome outcome = {};
+  };
+  // Consecutive rows. The objects are reused, so that their memory is.
   struct Batch {
     absl::Status status;
-    std::vector<std::string> bytes;
-    std::vector<v1::ComparisonRow> rows;
+    size_t count = 0;
+    std::vector<JudgedRow> rows;
+    StoredRow stored;
   };
-  // Reads and parses at most kRowsAtATime rows. Runs on another thread while
-  // the previous rows are judged, because it takes about half of the time.
-  void Read(int64_t first, Batch& out) const;
-  absl::Status JudgeBatch(Batch& batch);
-  absl::Status JudgeRow(v1::ComparisonRow& row, std::string bytes);
+  // Reads and judges at most kRowsAtATime rows. The result for a row depends
+  // only on the row, so this runs on another thread while the previous rows are
+  // added and stored.
+  void Judge(int64_t first, Batch& out) const;
+  // Returns false if the bytes are not the row with this number.
+  bool JudgeRow(int64_t number, std::string bytes, StoredRow& stored,
+                JudgedRow& out) const;
+  // Add rows to the findings and pass them to the observer, in order.
+  absl::Status AddBatch(Batch& batch);
+  absl::Status AddRow(JudgedRow& judged);
   void AddBounds(const StoredRowJudge::Outcome& outcome,
                  const v1::ComparisonRow& row);
   // Shows the bounds with which all rows would pass, if they are known.
@@ -115,11 +131,12 @@ std::vector<const v1::ComparisonRow*> StoredRows::RowsInHeader(
   return out;
 }
 
-void StoredRows::Read(int64_t first, Batch& out) const {
+void StoredRows::Judge(int64_t first, Batch& out) const {
   const int64_t wanted = std::min(kRowsAtATime, RowCount(source_) - first);
   absl::StatusOr<std::vector<std::string>> bytes =
       store_.GetComparisonRows(plan_.judged->id, static_cast<uint64_t>(first),
                                static_cast<size_t>(wanted));
+  out.count = 0;
   out.status = bytes.status();
   // A deleted comparison loses its rows before its document.
   if (absl::IsNotFound(out.status) ||
@@ -127,19 +144,31 @@ void StoredRows::Read(int64_t first, Batch& out) const {
     out.status = SourceDeleted(source_);
   }
   if (!out.status.ok()) return;
-  out.bytes = *std::move(bytes);
-  if (out.rows.size() < out.bytes.size()) out.rows.resize(out.bytes.size());
-  for (size_t i = 0; i < out.bytes.size(); ++i) {
-    const int64_t number = first + static_cast<int64_t>(i);
-    if (out.rows[i].ParseFromString(out.bytes[i]) &&
-        out.rows[i].row() == number) {
-      continue;
+  if (out.rows.size() < bytes->size()) out.rows.resize(bytes->size());
+  for (std::string& row : *bytes) {
+    const int64_t number = first + static_cast<int64_t>(out.count);
+    if (!JudgeRow(number, std::move(row), out.stored, out.rows[out.count])) {
+      out.status = MakeStatus(absl::StatusCode::kDataLoss,
+                              "comparison {}: row {} cannot be read",
+                              source_.name(), number);
+      return;
     }
-    out.status = MakeStatus(absl::StatusCode::kDataLoss,
-                            "comparison {}: row {} cannot be read",
-                            source_.name(), number);
-    return;
+    ++out.count;
   }
+}
+
+bool StoredRows::JudgeRow(int64_t number, std::string bytes, StoredRow& stored,
+                          JudgedRow& out) const {
+  if (!stored.Parse(bytes) || stored.row().row() != number) return false;
+  v1::ComparisonRow& row = stored.row();
+  out.has_failed = row.verdict() == v1::FAIL;
+  out.outcome = judge_.Judge(stored);
+  // Watches are conditions of the source.
+  const bool has_changed = !out.outcome.is_kept || row.watches_size() > 0;
+  row.clear_watches();
+  out.bytes = has_changed ? stored.Serialize() : std::move(bytes);
+  out.row.Swap(&row);
+  return true;
 }
 
 absl::Status StoredRows::Run() {
@@ -147,58 +176,52 @@ absl::Status StoredRows::Run() {
   Batch batches[2];
   Batch* current = &batches[0];
   Batch* ahead = &batches[1];
-  if (count > 0) Read(0, *current);
+  if (count > 0) Judge(0, *current);
   for (int64_t next = kRowsAtATime; next < count + kRowsAtATime;
        next += kRowsAtATime) {
-    std::thread reading;
+    std::thread judging;
     if (next < count) {
-      reading = StartSpareThread("judged rows",
-                                 [this, next, ahead] { Read(next, *ahead); });
+      judging = StartSpareThread("judged rows",
+                                 [this, next, ahead] { Judge(next, *ahead); });
     }
-    const bool has_thread = reading.joinable();
-    const absl::Status status = JudgeBatch(*current);
-    if (has_thread) reading.join();
+    const bool has_thread = judging.joinable();
+    const absl::Status status = AddBatch(*current);
+    if (has_thread) judging.join();
     MSITD_RETURN_IF_ERROR(status);
-    if (!has_thread && next < count) Read(next, *ahead);
+    if (!has_thread && next < count) Judge(next, *ahead);
     std::swap(current, ahead);
   }
   Finish();
   return absl::OkStatus();
 }
 
-absl::Status StoredRows::JudgeBatch(Batch& batch) {
+absl::Status StoredRows::AddBatch(Batch& batch) {
   MSITD_RETURN_IF_ERROR(observer_.Check());
   MSITD_RETURN_IF_ERROR(batch.status);
-  for (size_t i = 0; i < batch.bytes.size(); ++i) {
-    MSITD_RETURN_IF_ERROR(JudgeRow(batch.rows[i], std::move(batch.bytes[i])));
+  for (size_t i = 0; i < batch.count; ++i) {
+    MSITD_RETURN_IF_ERROR(AddRow(batch.rows[i]));
   }
   ShowBounds();
   return absl::OkStatus();
 }
 
-absl::Status StoredRows::JudgeRow(v1::ComparisonRow& row, std::string bytes) {
-  const bool failed = row.verdict() == v1::FAIL;
-  const StoredRowJudge::Outcome outcome = judge_.Judge(row);
-  // Watches are conditions of the source.
-  if (!outcome.is_kept || row.watches_size() > 0) {
-    row.clear_watches();
-    bytes = row.SerializeAsString();
-  }
+absl::Status StoredRows::AddRow(JudgedRow& judged) {
+  const v1::ComparisonRow& row = judged.row;
   if (row.has_golden()) idle_rules_.Meet(row.op(), /*is_golden=*/true);
   if (row.has_target() && !row.has_golden()) {
     idle_rules_.Meet(row.op(), /*is_golden=*/false);
   }
-  AddBounds(outcome, row);
-  if (row.verdict() == v1::FAIL && !failed) {
+  AddBounds(judged.outcome, row);
+  if (row.verdict() == v1::FAIL && !judged.has_failed) {
     first_new_failure_ = std::min(first_new_failure_, row.token());
   }
   // The first inequality does not depend on verdicts and is that of the source.
-  findings_.AddRow(row, bytes, /*has_equal_values=*/true);
+  findings_.AddRow(row, judged.bytes, /*has_equal_values=*/true);
   if (const auto shown = shown_.find(row.row()); shown != shown_.end()) {
-    shown->second = row;
+    MSITD_CHECK(shown->second.ParseFromString(judged.bytes));
   }
   if (findings_.changed()) findings_.Show(observer_.header());
-  return observer_.OnRow(row, std::move(bytes));
+  return observer_.OnRow(row, std::move(judged.bytes));
 }
 
 void StoredRows::AddBounds(const StoredRowJudge::Outcome& outcome,

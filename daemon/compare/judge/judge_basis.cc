@@ -22,7 +22,7 @@ DType PrecisionOf(v1::DType joined, const v1::ComparedTensor& side) {
 }
 
 // Returns whether copies differ, or shards do not fit together.
-bool HasWrongShards(const LogicalTensor& tensor) {
+bool HasInconsistentShards(const LogicalTensor& tensor) {
   return DifferingCopies(tensor) != nullptr ||
          (tensor.assembly != nullptr &&
           tensor.assembly->problem == Assembly::Problem::kShardsUnfit);
@@ -46,12 +46,12 @@ Basis BasisOf(const v1::ComparisonRow& row) {
 void AddJudgeBasis(const TensorPair& pair, const PairPlan& plan,
                    bool is_model_input, v1::ComparisonRow& row) {
   const std::array sides = {pair.golden, pair.target};
-  const bool has_wrong_shards =
+  const bool has_inconsistent_shards =
       std::any_of(sides.begin(), sides.end(), [](const auto* tensor) {
-        return tensor != nullptr && HasWrongShards(*tensor);
+        return tensor != nullptr && HasInconsistentShards(*tensor);
       });
-  if (has_wrong_shards && row.verdict() == v1::FAIL) {
-    row.mutable_judge_basis()->set_has_differing_copies(true);
+  if (has_inconsistent_shards && row.verdict() == v1::FAIL) {
+    row.mutable_judge_basis()->set_has_inconsistent_shards(true);
   }
   if (pair.golden == nullptr || pair.target == nullptr || row.bitwise_equal()) {
     return;

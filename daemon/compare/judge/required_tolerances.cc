@@ -12,14 +12,9 @@
 namespace msitd::compare {
 namespace {
 
-constexpr int kOutlierCount =
-    kFirstElementMetric +
-    static_cast<int>(compute::ElementMetric::kOutlierCount);
 constexpr int kMaxAbs = static_cast<int>(compute::Metric::kMaxAbs);
-constexpr int kAtolNeeded =
-    kFirstElementMetric + static_cast<int>(compute::ElementMetric::kAtolNeeded);
-constexpr int kRtolNeeded =
-    kFirstElementMetric + static_cast<int>(compute::ElementMetric::kRtolNeeded);
+constexpr int kAtolNeeded = IndexOf(compute::ElementMetric::kAtolNeeded);
+constexpr int kRtolNeeded = IndexOf(compute::ElementMetric::kRtolNeeded);
 
 bool HasElementTolerance(const Verification& verification) {
   return (verification.request.sets & compute::kToleranceSet) != 0;

@@ -200,18 +200,6 @@ std::string ShapeDifference(const LogicalTensor& target,
   return out;
 }
 
-std::string EncodeMetrics(const RowMetrics& metrics, v1::ComparisonRow& row) {
-  row.clear_metrics();
-  const std::span<const std::string_view> names = MetricNames();
-  for (size_t i = 0; i < metrics.size(); ++i) {
-    if (!metrics[i].has_value()) continue;
-    v1::MetricValue& value = *row.add_metrics();
-    value.set_metric(names[i].data(), names[i].size());
-    value.set_value(*metrics[i]);
-  }
-  return row.SerializeAsString();
-}
-
 std::string ShapeText(std::span<const int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }

@@ -43,11 +43,6 @@ std::string WorstPlaces(const predicate::Predicate& predicate,
                         const compute::ElementMetrics& elements,
                         std::span<const int64_t> shape);
 
-// Returns the defined metrics in the wire format of a row. `row` is a buffer,
-// which callers pass again so that its memory is reused. It must contain
-// nothing but metrics, which are replaced.
-std::string EncodeMetrics(const RowMetrics& metrics, v1::ComparisonRow& row);
-
 // Returns a shape as text, such as `[2,3]`, or `[]` for a scalar.
 std::string ShapeText(std::span<const int64_t> shape);
 

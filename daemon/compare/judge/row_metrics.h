@@ -27,6 +27,14 @@ inline constexpr int kFirstElementMetric =
 inline constexpr int kRowMetricCount =
     kFirstElementMetric + compute::kElementMetricCount;
 
+// Returns the index of an element metric.
+constexpr int IndexOf(compute::ElementMetric metric) {
+  return kFirstElementMetric + static_cast<int>(metric);
+}
+// Index of `outlier_count`.
+inline constexpr int kOutlierCount =
+    IndexOf(compute::ElementMetric::kOutlierCount);
+
 // One value for each of MetricNames, in that order. Undefined metrics are
 // absent.
 using RowMetrics = std::array<std::optional<double>, kRowMetricCount>;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -31,7 +30,7 @@ RecordKind KindOf(const v1::ComparedTensor& side) {
 // Returns whether no policy has another verdict for the row.
 bool IsDecided(const v1::ComparisonRow& row) {
   if (!row.has_golden() || !row.has_target() ||
-      row.judge_basis().has_differing_copies()) {
+      row.judge_basis().has_inconsistent_shards()) {
     return true;
   }
   const RecordKind golden = KindOf(row.golden());
@@ -77,6 +76,10 @@ std::vector<int64_t> ShapeOf(const v1::ComparedTensor& side) {
 }
 
 bool ShapesAgree(const v1::ComparisonRow& row, ShapeRule rule) {
+  // Fast path, because most shapes are equal.
+  if (std::ranges::equal(row.target().shape(), row.golden().shape())) {
+    return true;
+  }
   return ShapesAgree(ShapeOf(row.target()), ShapeOf(row.golden()), rule);
 }
 
@@ -116,8 +119,6 @@ std::optional<RowMetrics> ProveFailure(const Verification& verification,
                                                    : std::nullopt;
 }
 
-bool HasMetrics(const v1::ComparisonRow& row) { return row.metrics_size() > 0; }
-
 // Returns whether the rule of a verification names ops.
 bool IsByName(const Policy& policy, const Verification& verification) {
   return verification.rule >= 0 &&
@@ -153,24 +154,8 @@ std::string LacksText(const std::vector<int>& names) {
 
 }  // namespace
 
-RowMetrics MetricsOf(const v1::ComparisonRow& row) {
-  const std::span<const std::string_view> names = MetricNames();
-  RowMetrics out;
-  // Rows have their metrics in the order of the names.
-  size_t at = 0;
-  for (const v1::MetricValue& metric : row.metrics()) {
-    for (size_t tried = 0; tried < names.size(); ++tried) {
-      const size_t name = at;
-      at = at + 1 == names.size() ? 0 : at + 1;
-      if (names[name] != metric.metric()) continue;
-      out[name] = metric.value();
-      break;
-    }
-  }
-  return out;
-}
-
-StoredRowJudge::Outcome StoredRowJudge::Judge(v1::ComparisonRow& row) const {
+StoredRowJudge::Outcome StoredRowJudge::Judge(StoredRow& stored) const {
+  v1::ComparisonRow& row = stored.row();
   Outcome out;
   if (IsDecided(row)) return out;
   const bool is_judged = row.verdict() == v1::PASS ||
@@ -182,8 +167,9 @@ StoredRowJudge::Outcome StoredRowJudge::Judge(v1::ComparisonRow& row) const {
   const bool were_compared = ShapesAgree(row, earlier_.shape_rule());
   const bool are_compared = ShapesAgree(row, policy_.shape_rule());
   const bool has_verdict = row.bitwise_equal() || !HasElements(row);
-  if (!are_compared || (!were_compared && !has_verdict && !HasMetrics(row))) {
-    JudgeShapes(row, out);
+  if (!are_compared ||
+      (!were_compared && !has_verdict && !stored.has_metrics())) {
+    JudgeShapes(stored, out);
     return out;
   }
   if (has_verdict && were_compared && !row.lacks_metrics()) return out;
@@ -194,7 +180,7 @@ StoredRowJudge::Outcome StoredRowJudge::Judge(v1::ComparisonRow& row) const {
   } else if (!IsOfStatistics(row)) {
     const Verification last = VerificationOf(earlier_, row);
     out.verification = VerificationOf(policy_, row);
-    JudgeOfTensors(last, row, out);
+    JudgeOfTensors(last, stored, out);
   }
   return out;
 }
@@ -217,9 +203,10 @@ void StoredRowJudge::Lack(std::string reason, v1::ComparisonRow& row,
   DecideAgain(v1::SKIPPED, std::move(reason), row);
 }
 
-void StoredRowJudge::JudgeShapes(v1::ComparisonRow& row, Outcome& out) const {
+void StoredRowJudge::JudgeShapes(StoredRow& stored, Outcome& out) const {
+  v1::ComparisonRow& row = stored.row();
   const bool were_compared = ShapesAgree(row, earlier_.shape_rule()) &&
-                             !(row.lacks_metrics() && !HasMetrics(row));
+                             !(row.lacks_metrics() && !stored.has_metrics());
   const bool are_compared = ShapesAgree(row, policy_.shape_rule());
   if (!were_compared && !are_compared && !row.lacks_metrics()) return;
   out.is_kept = false;
@@ -273,15 +260,15 @@ std::string StoredRowJudge::WhyMetricsDoNotCount(
   return "";
 }
 
-void StoredRowJudge::JudgeOfTensors(const Verification& last,
-                                    v1::ComparisonRow& row,
+void StoredRowJudge::JudgeOfTensors(const Verification& last, StoredRow& stored,
                                     Outcome& out) const {
+  v1::ComparisonRow& row = stored.row();
   const Verification& next = out.verification;
   if (IsSame(last, next, row)) {
     out.is_stated = context_.has_stated_tolerances() && next.is_default;
     if (row.predicate() != next.predicate->text()) return;
-    out.has_bounds = HasMetrics(row);
-    if (out.has_bounds) out.metrics = MetricsOf(row);
+    out.has_bounds = stored.has_metrics();
+    if (out.has_bounds) out.metrics = stored.metrics();
     return;
   }
   out.is_kept = false;
@@ -292,8 +279,8 @@ void StoredRowJudge::JudgeOfTensors(const Verification& last,
     DecideAgain(v1::SKIPPED, std::move(obstacle), row);
     return;
   }
-  if (HasMetrics(row)) {
-    JudgeByMetrics(last, row, out);
+  if (stored.has_metrics()) {
+    JudgeByMetrics(last, stored, out);
     return;
   }
   out.are_bounds_known = false;
@@ -309,12 +296,12 @@ void StoredRowJudge::JudgeOfTensors(const Verification& last,
   }
 }
 
-void StoredRowJudge::JudgeByMetrics(const Verification& last,
-                                    v1::ComparisonRow& row,
+void StoredRowJudge::JudgeByMetrics(const Verification& last, StoredRow& stored,
                                     Outcome& out) const {
+  v1::ComparisonRow& row = stored.row();
   const Verification& next = out.verification;
   const predicate::Predicate& predicate = *next.predicate;
-  out.metrics = MetricsOf(row);
+  out.metrics = stored.metrics();
   uint32_t computed = context_.is_judged() ? 0 : last.request.sets;
   const StoredTolerance tolerance =
       JudgeTolerance(row, next.request, out.metrics);
@@ -325,8 +312,7 @@ void StoredRowJudge::JudgeByMetrics(const Verification& last,
     // They are those of the earlier policy.
     row.clear_rtol();
     row.clear_atol();
-    row.clear_metrics();
-    EncodeMetrics(out.metrics, row);
+    stored.SetMetrics(out.metrics);
   }
   const std::vector<int> missing =
       NotComputed(predicate, out.metrics, computed);
@@ -338,7 +324,7 @@ void StoredRowJudge::JudgeByMetrics(const Verification& last,
   }
   const std::optional<bool> holds = predicate.Evaluate(values);
   RowMetrics least;
-  least[kOutlierCountMetric] = 1;
+  least[kOutlierCount] = 1;
   if (holds != true && tolerance == StoredTolerance::kExceeded &&
       predicate.CannotHold(least)) {
     out.are_bounds_known = false;

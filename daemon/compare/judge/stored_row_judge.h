@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/judge/row_metrics.h"
-#include "daemon/compare/judge/statistics_judge.h"
+#include "daemon/compare/judge/stored_row.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::compare {
@@ -67,21 +65,21 @@ class StoredRowJudge {
     bool is_stated = false;
   };
 
-  Outcome Judge(v1::ComparisonRow& row) const;
+  Outcome Judge(StoredRow& stored) const;
 
  private:
-  void JudgeShapes(v1::ComparisonRow& row, Outcome& out) const;
+  void JudgeShapes(StoredRow& stored, Outcome& out) const;
   // Keeps a row that the earlier policy skipped as one that is not compared.
   static void KeepSkipped(v1::ComparisonRow& row, Outcome& out);
   // Skips a row because its verdict needs more than is stored.
   static void Lack(std::string reason, v1::ComparisonRow& row, Outcome& out);
-  void JudgeOfTensors(const Verification& last, v1::ComparisonRow& row,
+  void JudgeOfTensors(const Verification& last, StoredRow& stored,
                       Outcome& out) const;
   // Returns why no metric of the row can be used; empty if they can.
   std::string WhyMetricsDoNotCount(const Verification& last,
                                    const Verification& verification,
                                    const v1::ComparisonRow& row) const;
-  void JudgeByMetrics(const Verification& last, v1::ComparisonRow& row,
+  void JudgeByMetrics(const Verification& last, StoredRow& stored,
                       Outcome& out) const;
   bool IsSame(const Verification& last, const Verification& next,
               const v1::ComparisonRow& row) const;
@@ -91,8 +89,5 @@ class StoredRowJudge {
   const v1::JudgeContext& context_;
   const bool is_same_;
 };
-
-// Returns the metrics of a row. Names that are not known here are ignored.
-RowMetrics MetricsOf(const v1::ComparisonRow& row);
 
 }  // namespace msitd::compare

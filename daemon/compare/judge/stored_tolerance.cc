@@ -12,10 +12,6 @@ namespace {
 using compute::ElementMetric;
 using compute::Metric;
 
-constexpr size_t IndexOf(ElementMetric metric) {
-  return kFirstElementMetric + static_cast<size_t>(metric);
-}
-
 // max_abs may be rounded to float32, unlike the differences of elements.
 constexpr double kMaxAbsError = 1e-6;
 
@@ -23,7 +19,7 @@ constexpr double kMaxAbsError = 1e-6;
 StoredTolerance ByStored(const v1::ComparisonRow& row,
                          const compute::ElementRequest& request,
                          const RowMetrics& metrics) {
-  const auto count = metrics[kOutlierCountMetric];
+  const auto count = metrics[kOutlierCount];
   const auto atol_needed = metrics[IndexOf(ElementMetric::kAtolNeeded)];
   const auto rtol_needed = metrics[IndexOf(ElementMetric::kRtolNeeded)];
   if (request.rtol == row.rtol() && atol_needed.has_value()) {
@@ -84,7 +80,7 @@ StoredTolerance JudgeTolerance(const v1::ComparisonRow& row,
         ElementMetric::kRtolNeeded}) {
     metrics[IndexOf(metric)].reset();
   }
-  if (out == StoredTolerance::kKept) metrics[kOutlierCountMetric] = 0;
+  if (out == StoredTolerance::kKept) metrics[kOutlierCount] = 0;
   return out;
 }
 

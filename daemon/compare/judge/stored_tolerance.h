@@ -10,11 +10,6 @@
 // Whether elements of a stored row exceed rtol and atol of another policy.
 namespace msitd::compare {
 
-// Index of `outlier_count` in RowMetrics.
-inline constexpr size_t kOutlierCountMetric =
-    kFirstElementMetric +
-    static_cast<size_t>(compute::ElementMetric::kOutlierCount);
-
 enum class StoredTolerance : uint8_t {
   kSame,      // The metrics were computed with the same tolerance.
   kKept,      // Proven: no element exceeds it.

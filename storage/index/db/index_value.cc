@@ -2,7 +2,6 @@
 #include "storage/index/db/index_value.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "protos/base/byte_codec.h"
@@ -47,12 +46,6 @@ constexpr uint8_t kRepeatsVersion = 3;
 constexpr uint8_t kExpiryVersion = 1;
 constexpr uint8_t kPlaceVersion = 1;
 constexpr uint8_t kRangesVersion = 1;
-// Stores whole rows.
-constexpr uint8_t kFirstRowsVersion = 1;
-constexpr uint8_t kRowsVersion = 2;
-
-// Bytes of the two numbers before a row.
-constexpr size_t kCountsBytesMax = 2 * kVarintBytesMax;
 
 constexpr uint8_t kHasBytesFlag = 1;
 constexpr uint8_t kHasSampleFlag = 2;
@@ -129,19 +122,6 @@ bool GetExtras(ByteReader& in, IndexValue& out) {
   out.alias_io = static_cast<Io>(in.GetByte());
   return has_op && call <= kCallMax && IsValid(out.alias_io) &&
          GetNumber(in, out.alias_index);
-}
-
-// Returns the length of the common prefix.
-size_t SharedPrefixBytes(std::string_view a, std::string_view b) {
-  constexpr size_t kStep = 64;
-  const size_t end = std::min(a.size(), b.size());
-  size_t shared = 0;
-  while (shared + kStep <= end &&
-         std::memcmp(a.data() + shared, b.data() + shared, kStep) == 0) {
-    shared += kStep;
-  }
-  while (shared < end && a[shared] == b[shared]) ++shared;
-  return shared;
 }
 
 }  // namespace
@@ -415,42 +395,6 @@ bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out) {
     range.begin.segment_id = reader.GetVarint();
     range.begin.offset = reader.GetVarint();
     range.bytes = reader.GetVarint();
-  }
-  return reader.done();
-}
-
-std::string EncodeRows(std::span<const std::string> rows) {
-  size_t bytes_max = 1;
-  for (const std::string& row : rows) bytes_max += row.size() + kCountsBytesMax;
-  std::string out;
-  out.reserve(bytes_max);
-  ByteWriter writer(out);
-  writer.PutByte(kRowsVersion);
-  std::string_view before;
-  for (const std::string_view row : rows) {
-    const size_t shared = SharedPrefixBytes(before, row);
-    writer.PutVarint(shared);
-    writer.PutText(row.substr(shared));
-    before = row;
-  }
-  return out;
-}
-
-bool DecodeRows(std::string_view bytes, std::vector<std::string>& out) {
-  out.clear();
-  ByteReader reader(bytes);
-  const uint8_t version = reader.GetByte();
-  if (version != kRowsVersion && version != kFirstRowsVersion) return false;
-  while (reader.ok() && !reader.done() && out.size() < kRowsMax) {
-    const std::string_view before =
-        out.empty() ? std::string_view() : out.back();
-    const uint64_t shared = version == kRowsVersion ? reader.GetVarint() : 0;
-    const std::string_view rest = reader.GetText();
-    if (shared > before.size()) return false;
-    std::string row;
-    row.reserve(shared + rest.size());
-    row.append(before.substr(0, shared)).append(rest);
-    out.push_back(std::move(row));
   }
   return reader.done();
 }

@@ -157,12 +157,6 @@ struct ByteRange {
 std::string EncodeByteRanges(const std::vector<ByteRange>& ranges);
 bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out);
 
-// Encodes consecutive rows of a comparison without interpreting them; at most
-// kRowsMax. The prefix that a row shares with the previous row is not repeated.
-inline constexpr size_t kRowsMax = 64;
-std::string EncodeRows(std::span<const std::string> rows);
-bool DecodeRows(std::string_view bytes, std::vector<std::string>& out);
-
 // Number of durable chunks of a stream.
 std::string EncodeChunkCount(uint64_t count);
 bool DecodeChunkCount(std::string_view bytes, uint64_t& out);

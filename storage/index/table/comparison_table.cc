@@ -14,6 +14,7 @@
 #include "storage/face/comparisons.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
+#include "storage/index/db/row_block.h"
 
 namespace msitd::storage {
 namespace {

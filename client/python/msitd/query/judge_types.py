@@ -17,7 +17,7 @@ class JudgeBasis:
     has_equal_inputs: bool = False
     golden_precision: str = ""
     target_precision: str = ""
-    has_differing_copies: bool = False
+    has_inconsistent_shards: bool = False
     is_model_input: bool = False
     leaves_out_closed: bool = False
     is_in_any_order: bool = False

@@ -17,6 +17,7 @@
 #include "protos/base/resource_name.h"
 #include "storage/index/db/index_db.h"
 #include "storage/index/db/index_value.h"
+#include "storage/index/db/row_block.h"
 #include "storage/inspect/inspect_command.h"
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"

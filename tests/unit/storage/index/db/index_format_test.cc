@@ -374,39 +374,6 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
                   });
 }
 
-TEST(IndexFormatTest, RowsComeBackWithoutWhatTheyShare) {
-  const std::string metrics(700, 'm');
-  const std::vector<std::string> rows = {metrics + "one", metrics + "other",
-                                         metrics, "", metrics.substr(1)};
-  const std::string block = EncodeRows(rows);
-  EXPECT_LT(block.size(), 2 * metrics.size() + 40);
-  std::vector<std::string> back = {"before"};
-  ASSERT_TRUE(DecodeRows(block, back));
-  EXPECT_EQ(back, rows);
-  ASSERT_TRUE(DecodeRows(EncodeRows({}), back));
-  EXPECT_TRUE(back.empty());
-}
-
-TEST(IndexFormatTest, WholeRowsOfTheFirstVersionAreRead) {
-  std::vector<std::string> back;
-  ASSERT_TRUE(
-      DecodeRows(std::string_view("\x01\x03one\x00\x05three", 12), back));
-  EXPECT_EQ(back, (std::vector<std::string>{"one", "", "three"}));
-}
-
-TEST(IndexFormatTest, DamagedRowsAreRefused) {
-  const std::vector<std::string> rows = {"one", "", "three"};
-  const std::string block = EncodeRows(rows);
-  std::vector<std::string> back;
-  EXPECT_FALSE(DecodeRows(block.substr(0, block.size() - 1), back));
-  EXPECT_FALSE(DecodeRows("", back));
-  EXPECT_FALSE(DecodeRows("\x03", back));
-  // The first row has no previous row, and the previous row of the second one
-  // is shorter.
-  EXPECT_FALSE(DecodeRows(std::string_view("\x02\x01\x00", 3), back));
-  EXPECT_FALSE(DecodeRows(std::string_view("\x02\x00\x01x\x02\x00", 6), back));
-}
-
 TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
   uint64_t id = 0;
   bool is_newest = false;
