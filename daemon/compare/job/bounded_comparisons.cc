@@ -7,6 +7,7 @@
 #include "daemon/compare/job/comparison_name.h"
 #include "daemon/log/log.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/shared_prefix.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -30,9 +31,7 @@ uint64_t StoredBytes(std::span<const std::string> rows) {
   uint64_t bytes = 0;
   std::string_view before;
   for (const std::string_view row : rows) {
-    const auto [end, unused] =
-        std::mismatch(row.begin(), row.end(), before.begin(), before.end());
-    bytes += static_cast<uint64_t>(row.end() - end) + 2;
+    bytes += row.size() - SharedPrefixBytes(before, row) + 2;
     before = row;
   }
   return bytes;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/db/index_value.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "protos/base/byte_codec.h"
 #include "protos/base/check.h"
+#include "protos/base/shared_prefix.h"
 #include "protos/base/summary_codec.h"
 
 namespace msitd::storage {
@@ -129,19 +128,6 @@ bool GetExtras(ByteReader& in, IndexValue& out) {
   out.alias_io = static_cast<Io>(in.GetByte());
   return has_op && call <= kCallMax && IsValid(out.alias_io) &&
          GetNumber(in, out.alias_index);
-}
-
-// Returns the length of the common prefix.
-size_t SharedPrefixBytes(std::string_view a, std::string_view b) {
-  constexpr size_t kStep = 64;
-  const size_t end = std::min(a.size(), b.size());
-  size_t shared = 0;
-  while (shared + kStep <= end &&
-         std::memcmp(a.data() + shared, b.data() + shared, kStep) == 0) {
-    shared += kStep;
-  }
-  while (shared < end && a[shared] == b[shared]) ++shared;
-  return shared;
 }
 
 }  // namespace
