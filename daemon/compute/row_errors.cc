@@ -26,14 +26,16 @@ struct Spread {
   double median = 0;
 };
 
-// Returns the lower median of numbers from 0 to `largest`. Changes their order.
-double MedianOf(std::vector<double>& numbers, double largest) {
-  // Only one bucket of numbers is sorted. The bits of doubles that are not
-  // negative are in the order of the numbers. Counted from the largest number
-  // downwards, each bucket covers one eighth of an octave, and the last bucket
-  // has all smaller numbers.
+constexpr size_t kBuckets = 512;
+
+// Keeps those of the numbers from 0 to `largest` that are in the same bucket as
+// the one that has `wanted` smaller ones. Returns how many of them are smaller
+// than it.
+size_t KeepBucket(std::vector<double>& numbers, double largest, size_t wanted) {
+  // The bits of doubles that are not negative are in the order of the numbers.
+  // Counted from the largest number downwards, each bucket covers one eighth of
+  // an octave, and the last bucket has all smaller numbers.
   constexpr int kDropped = 52 - 3;
-  constexpr size_t kBuckets = 512;
   const auto top = std::bit_cast<uint64_t>(largest);
   const auto bucket_of = [top](double x) {
     return std::min<uint64_t>((top - std::bit_cast<uint64_t>(x)) >> kDropped,
@@ -41,12 +43,22 @@ double MedianOf(std::vector<double>& numbers, double largest) {
   };
   std::array<uint32_t, kBuckets> counts = {};
   for (const double x : numbers) ++counts[bucket_of(x)];
-  size_t wanted = (numbers.size() - 1) / 2;
   uint64_t bucket = kBuckets - 1;
   for (; counts[bucket] <= wanted; --bucket) wanted -= counts[bucket];
   const auto is_other = [&](double x) { return bucket_of(x) != bucket; };
   numbers.erase(std::remove_if(numbers.begin(), numbers.end(), is_other),
                 numbers.end());
+  return wanted;
+}
+
+// Returns the lower median of numbers from 0 to `largest`. Changes their order.
+double MedianOf(std::vector<double>& numbers, double largest) {
+  size_t wanted = (numbers.size() - 1) / 2;
+  // Partitioning one bucket is faster than partitioning many numbers, but a few
+  // numbers take less time than the counters of the buckets.
+  if (numbers.size() >= kBuckets) {
+    wanted = KeepBucket(numbers, largest, wanted);
+  }
   const auto middle = numbers.begin() + static_cast<ptrdiff_t>(wanted);
   std::nth_element(numbers.begin(), middle, numbers.end());
   return *middle;

@@ -13,9 +13,13 @@ namespace msitd::compare {
 namespace {
 
 // Returns the closing value from which `value` differs by at most `error` times
-// that value; nullopt if there is none. `value` must be finite.
+// that value; nullopt if there is none. `value` must be finite, and `error` less
+// than a half.
 std::optional<double> NearestClosing(double value, double error) {
+  constexpr double kSmallest = 1e4;
   const double magnitude = -value;
+  // Fast path: the elements of almost all tensors are smaller.
+  if (magnitude < kSmallest / 2) return std::nullopt;
   const auto is_nearly = [&](double other) {
     return std::fabs(magnitude - other) <= other * error;
   };
@@ -26,7 +30,7 @@ std::optional<double> NearestClosing(double value, double error) {
   for (const double other : {65504.0, 0x1p128}) {
     if (is_nearly(other)) return -other;
   }
-  for (double power = 1e4; power < 1e39; power *= 10) {
+  for (double power = kSmallest; power < 1e39; power *= 10) {
     if (is_nearly(power)) return -power;
   }
   return std::nullopt;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -28,7 +30,9 @@ namespace msitd::compute {
 inline constexpr size_t kRowChunk = 1024;
 inline constexpr uint32_t kFloatRows = 64;
 
-// Begins at a cache line, which vectors in it then do not cross.
+// Begins at a cache line, which vectors in it then do not cross. The padding
+// takes a line of memory for each block. An aligned `operator new` takes
+// several times as long for the sums of a small tensor.
 template <typename T>
 struct LineAllocator {
   using value_type = T;
@@ -38,11 +42,21 @@ struct LineAllocator {
   explicit LineAllocator(const LineAllocator<U>& /*other*/) {}
 
   T* allocate(size_t count) {
-    return static_cast<T*>(
-        ::operator new(count * sizeof(T), std::align_val_t(kLineBytes)));
+    const size_t bytes = count * sizeof(T) + kLineBytes;
+    auto* const block = static_cast<std::byte*>(::operator new(bytes));
+    // A block is aligned for any type, so that there is room for its address
+    // before the next line.
+    const size_t before =
+        kLineBytes - std::bit_cast<uintptr_t>(block) % kLineBytes;
+    std::byte* const at = block + before;
+    std::memcpy(at - sizeof(block), &block, sizeof(block));
+    return reinterpret_cast<T*>(at);
   }
   void deallocate(T* at, size_t /*count*/) {
-    ::operator delete(at, std::align_val_t(kLineBytes));
+    std::byte* block = nullptr;
+    std::memcpy(&block, reinterpret_cast<std::byte*>(at) - sizeof(block),
+                sizeof(block));
+    ::operator delete(block);
   }
   bool operator==(const LineAllocator& /*other*/) const { return true; }
 

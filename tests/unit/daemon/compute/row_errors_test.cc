@@ -142,9 +142,9 @@ Values Decoded(DType component, const std::vector<std::byte>& bytes) {
   return out;
 }
 
-constexpr RowShape kShapes[] = {{2, 1},    {700, 1},  {3, 5},    {64, 8},
-                                {40, 33},  {10, 128}, {9, 1000}, {130, 64},
-                                {3, 4096}, {2, 5000}};
+constexpr RowShape kShapes[] = {{2, 1},   {700, 1},  {3, 5},    {64, 8},
+                                {40, 33}, {10, 128}, {9, 1000}, {130, 64},
+                                {511, 3}, {512, 2},  {3, 4096}, {2, 5000}};
 
 TEST(RowErrorsTest, AgreeWithBruteForceForAllDTypesAndShapes) {
   for (const DType dtype : Components()) {
