@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/db/index_value.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "protos/base/byte_codec.h"
