@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/compare/measure/element_reader.h"
+#include "daemon/compare/view/tensor_view.h"
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
@@ -137,7 +138,8 @@ void TokenChoices::EndGroup(const TensorGroup& group) {
       last.golden.shape.back() > widest.golden->shape.back()) {
     return;
   }
-  last = {group.token, *widest.golden, *widest.target, widest.agree};
+  last = {group.token, Detached(*widest.golden), Detached(*widest.target),
+          widest.agree};
 }
 
 absl::StatusOr<std::string> TokenChoices::Explain(

@@ -106,36 +106,44 @@ RequestReading::Use RequestReading::UseOf(const LogicalTensor& tensor,
   return IsMask(tensor) ? Use::kMask : Use::kRows;
 }
 
-void RequestReading::Loaded::Classify() {
+void RequestReading::Loaded::Set(std::vector<LogicalTensor> seen) {
   names.clear();
   uses.clear();
-  names.reserve(tensors.size());
-  uses.reserve(tensors.size());
-  for (const LogicalTensor& tensor : tensors) {
-    names.push_back(NameOf(tensor));
+  uses.reserve(seen.size());
+  for (const LogicalTensor& tensor : seen) {
     uses.push_back(UseOf(tensor, caches));
   }
+  tensors = SharedTensors(std::move(seen));
+}
+
+const std::vector<std::string>& RequestReading::Loaded::Names() {
+  if (!names.empty()) return names;
+  names.resize(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (uses[i] == Use::kRows) names[i] = NameOf(tensors[i]);
+  }
+  return names;
 }
 
 absl::Status RequestReading::Begin(storage::StopCheck stop) {
   parts_ = matcher_.request_join()->PartsOf(key_.rank, key_.token);
   problems_ = matcher_.RequestProblems(key_);
   if (parts_->empty()) return absl::OkStatus();
+  std::vector<LogicalTensor> tensors;
   MSITD_ASSIGN_OR_RETURN(
-      fits_, matcher_.LoadTensors(/*is_target=*/false, key_, stop,
-                                  golden_.tensors, golden_incomplete_));
+      fits_, matcher_.LoadTensors(/*is_target=*/false, key_, stop, tensors,
+                                  golden_incomplete_));
   MSITD_ASSIGN_OR_RETURN(golden_.caches,
                          matcher_.LoadCaches(/*is_target=*/false, key_, stop));
-  owes_others_ =
-      std::any_of(golden_.tensors.begin(), golden_.tensors.end(),
-                  [&](const LogicalTensor& tensor) {
-                    return UseOf(tensor, golden_.caches) == Use::kWhole;
-                  });
+  owes_others_ = std::any_of(
+      tensors.begin(), tensors.end(), [&](const LogicalTensor& tensor) {
+        return UseOf(tensor, golden_.caches) == Use::kWhole;
+      });
   if (fits_ && owes_others_) MSITD_RETURN_IF_ERROR(LoadTargetOthers(stop));
-  if (matcher_.has_mapping_views()) golden_recorded_ = golden_.tensors;
-  fits_ = fits_ && matcher_.ViewGoldens(goldens_of_others_, golden_.tensors);
+  if (matcher_.has_mapping_views()) golden_recorded_ = tensors;
+  fits_ = fits_ && matcher_.ViewGoldens(goldens_of_others_, tensors);
   golden_.goldens = goldens_of_others_;
-  golden_.Classify();
+  golden_.Set(std::move(tensors));
   return absl::OkStatus();
 }
 
@@ -161,10 +169,10 @@ bool RequestReading::ViewGoldens(const JoinedPart& part) {
   }
   // Almost all parts of a token have the same ones.
   if (goldens.all() == golden_.goldens.all()) return true;
-  golden_.tensors = golden_recorded_;
-  if (!matcher_.ViewGoldens(goldens, golden_.tensors)) return false;
+  std::vector<LogicalTensor> tensors = golden_recorded_;
+  if (!matcher_.ViewGoldens(goldens, tensors)) return false;
   golden_.goldens = std::move(goldens);
-  golden_.Classify();
+  golden_.Set(std::move(tensors));
   return true;
 }
 
@@ -250,6 +258,7 @@ absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
                                                  TensorGroup& group) {
   golden_tensors_.clear();
   target_tensors_.clear();
+  plans_ = RowPlans();
   viewed_.clear();
   std::set<TargetPlace> places;
   for (const PieceRange& range : part.target) {
@@ -262,13 +271,13 @@ absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
   for (const TargetPlace& place : places) {
     const auto [found, is_new] = targets_.try_emplace(place);
     if (is_new) {
+      std::vector<LogicalTensor> tensors;
       IncompleteTensors incomplete;
       MSITD_ASSIGN_OR_RETURN(
           bool fits,
           matcher_.LoadTensors(/*is_target=*/true, {place.second, place.first},
-                               stop, found->second.tensors, incomplete));
-      fits = fits &&
-             matcher_.ViewTargets(found->second.tensors, found->second.goldens);
+                               stop, tensors, incomplete));
+      fits = fits && matcher_.ViewTargets(tensors, found->second.goldens);
       group.target_incomplete.count += incomplete.count;
       group.target_incomplete.ranks = std::move(incomplete.ranks);
       if (!fits) {
@@ -279,7 +288,7 @@ absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
           found->second.caches,
           matcher_.LoadCaches(/*is_target=*/true, {place.second, place.first},
                               stop));
-      found->second.Classify();
+      found->second.Set(std::move(tensors));
     }
     count += found->second.tensors.size();
     if (count > kGroupTensorsMax) return false;
@@ -288,29 +297,58 @@ absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
 }
 
 void RequestReading::AddViews(const JoinedPart& part, TensorGroup& group) {
-  const auto add = [](const Loaded& loaded, const PieceRange& range,
-                      Tensors& out) {
+  CollectRows(
+      part.golden, [&](const PieceRange&) -> Loaded& { return golden_; },
+      golden_tensors_);
+  CollectRows(
+      part.target,
+      [&](const PieceRange& range) -> Loaded& {
+        return targets_.at({part.target_number, range.piece.token});
+      },
+      target_tensors_);
+  viewed_.reserve(golden_tensors_.size() + target_tensors_.size());
+  for (const bool is_target : {false, true}) {
+    const std::vector<RequestTensor>& tensors =
+        is_target ? target_tensors_ : golden_tensors_;
+    std::vector<LogicalTensor>& out = is_target ? group.target : group.golden;
+    out.reserve(tensors.size());
+    for (const RequestTensor& tensor : tensors) {
+      out.push_back(tensor.positions().empty()
+                        ? tensor.Refuse("it has no row of this request")
+                        : tensor.View(tensor.positions(), plans_));
+      viewed_.emplace(out.back().view.get(), &tensor);
+    }
+  }
+}
+
+void RequestReading::CollectRows(
+    std::span<const PieceRange> ranges,
+    absl::FunctionRef<Loaded&(const PieceRange&)> loaded_of,
+    std::vector<RequestTensor>& out) {
+  Loaded* first = nullptr;
+  // Numbers of tensors in `out`. Those of the first token are in its order, so
+  // that names are only needed for further tokens.
+  std::unordered_map<std::string_view, size_t> numbers;
+  for (const PieceRange& range : ranges) {
+    Loaded& loaded = loaded_of(range);
+    if (first == nullptr) first = &loaded;
+    const bool is_first = &loaded == first;
+    if (!is_first && numbers.empty()) {
+      size_t next = 0;
+      for (size_t i = 0; i < first->tensors.size(); ++i) {
+        if (first->uses[i] != Use::kRows) continue;
+        numbers.try_emplace(first->Names()[i], next++);
+      }
+    }
+    size_t next = 0;
     for (size_t i = 0; i < loaded.tensors.size(); ++i) {
       if (loaded.uses[i] != Use::kRows) continue;
-      out[loaded.names[i]].Add(loaded.tensors[i], range);
-    }
-  };
-  for (const PieceRange& range : part.golden) {
-    add(golden_, range, golden_tensors_);
-  }
-  for (const PieceRange& range : part.target) {
-    add(targets_.at({part.target_number, range.piece.token}), range,
-        target_tensors_);
-  }
-  for (const bool is_target : {false, true}) {
-    std::vector<LogicalTensor>& out = is_target ? group.target : group.golden;
-    for (const auto& [name, tensor] :
-         is_target ? target_tensors_ : golden_tensors_) {
-      const std::vector<RowRange> positions = tensor.Positions();
-      out.push_back(positions.empty()
-                        ? tensor.Refuse("it has no row of this request")
-                        : tensor.View(positions));
-      viewed_.emplace(out.back().view.get(), &tensor);
+      const size_t number =
+          is_first ? next++
+                   : numbers.try_emplace(loaded.Names()[i], out.size())
+                         .first->second;
+      if (number == out.size()) out.emplace_back();
+      out[number].Add(loaded.tensors, i, range);
     }
   }
 }
@@ -368,7 +406,7 @@ void RequestReading::AddMasks(const JoinedPart& part,
   }
 }
 
-void RequestReading::FitPairs(TensorGroup& group) const {
+void RequestReading::FitPairs(TensorGroup& group) {
   for (TensorPair& pair : group.pairs) {
     if (pair.golden == nullptr || pair.target == nullptr) {
       const bool is_golden = pair.golden != nullptr;
@@ -389,8 +427,8 @@ void RequestReading::FitPairs(TensorGroup& group) const {
 void RequestReading::FitPair(const RequestTensor& golden,
                              const RequestTensor& target, TensorPair& pair,
                              TensorGroup& group) {
-  const std::vector<RowRange> own = golden.Positions();
-  const std::vector<RowRange> others = target.Positions();
+  const std::vector<RowRange>& own = golden.positions();
+  const std::vector<RowRange>& others = target.positions();
   const std::vector<RowRange> common = CommonPositions(own, others);
   LogicalTensor& to_fit = MutableOf(*pair.target, /*is_golden=*/false, group);
   if (common.empty() && !own.empty() && golden.is_last()) {
@@ -405,7 +443,7 @@ void RequestReading::FitPair(const RequestTensor& golden,
                                   CountPositions(common), CountPositions(own)));
     return;
   }
-  if (common != others) to_fit = target.View(common);
+  if (common != others) to_fit = target.View(common, plans_);
   if ((golden.may_have_keys() || target.may_have_keys()) &&
       DifferInLastDimension(*pair.golden, to_fit)) {
     to_fit = target.Refuse("the keys of its positions include padding");

@@ -6,12 +6,13 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/cached_rows.h"
@@ -19,7 +20,9 @@
 #include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/request/request_join.h"
 #include "daemon/compare/request/request_view.h"
+#include "daemon/compare/request/row_plans.h"
 #include "daemon/compare/request/token_caches.h"
+#include "daemon/compare/view/shared_tensors.h"
 #include "daemon/compare/view/tensor_view.h"
 
 namespace msitd::compare {
@@ -48,19 +51,20 @@ class RequestReading {
     kCache,  // It is a cache, which has all positions so far.
     kWhole,  // It belongs to a token, and not to one of its requests.
   };
-  // Tensors of one run and token as they are seen, with a name for each.
+  // Tensors of one run and token as they are seen.
   struct Loaded {
-    std::vector<LogicalTensor> tensors;
-    std::vector<std::string> names;  // See NameOf.
+    SharedTensors tensors;
     std::vector<Use> uses;
     TokenCaches caches;
-    ViewedGoldens goldens;  // Those that views by the mapping add.
+    ViewedGoldens goldens;           // Those that views by the mapping add.
+    std::vector<std::string> names;  // See Names.
 
-    // Sets `names` and `uses`.
-    void Classify();
+    // Sets the tensors and their uses. `caches` must be set.
+    void Set(std::vector<LogicalTensor> seen);
+    // Returns a name for each tensor that has rows; see NameOf. Only the
+    // tensors of requests that several tokens process need one.
+    const std::vector<std::string>& Names();
   };
-  // The tensors of a request by name. Names are those of Loaded.
-  using Tensors = std::unordered_map<std::string_view, RequestTensor>;
 
   absl::Status Begin(storage::StopCheck stop);
   // Loads the target tensors that are compared as a whole.
@@ -76,6 +80,12 @@ class RequestReading {
   absl::StatusOr<bool> LoadTargets(const JoinedPart& part,
                                    storage::StopCheck stop, TensorGroup& group);
   void AddViews(const JoinedPart& part, TensorGroup& group);
+  // Lists the tensors that have rows of ranges, in the order of the first token
+  // that has them. `loaded_of` returns the tensors of the token of a range.
+  static void CollectRows(
+      std::span<const PieceRange> ranges,
+      absl::FunctionRef<Loaded&(const PieceRange&)> loaded_of,
+      std::vector<RequestTensor>& out);
   // Adds tensors that are compared as a whole.
   void AddOthers(TensorGroup& group);
   // Adds the caches of both runs.
@@ -83,9 +93,9 @@ class RequestReading {
   // Adds masks, which are listed but not compared.
   void AddMasks(const JoinedPart& part, TensorGroup& group) const;
   // Lets the views of each pair have the same positions.
-  void FitPairs(TensorGroup& group) const;
-  static void FitPair(const RequestTensor& golden, const RequestTensor& target,
-                      TensorPair& pair, TensorGroup& group);
+  void FitPairs(TensorGroup& group);
+  void FitPair(const RequestTensor& golden, const RequestTensor& target,
+               TensorPair& pair, TensorGroup& group);
   // Returns a tensor of a group that pairs point to.
   static LogicalTensor& MutableOf(const LogicalTensor& tensor, bool is_golden,
                                   TensorGroup& group);
@@ -110,8 +120,10 @@ class RequestReading {
   ViewedGoldens goldens_of_others_;
   IncompleteTensors golden_incomplete_;
   std::map<TargetPlace, Loaded> targets_;
-  Tensors golden_tensors_;
-  Tensors target_tensors_;
+  // The tensors of the current part and the plans of their views.
+  std::vector<RequestTensor> golden_tensors_;
+  std::vector<RequestTensor> target_tensors_;
+  RowPlans plans_;
   CachedRows cached_;
   // The tensors that the views of the current group are of.
   std::unordered_map<const TensorView*, const RequestTensor*> viewed_;

@@ -59,7 +59,7 @@ void AddView(const TensorView& view, const LoneLeaves& leaves,
     const auto found = leaves.find(NameOf(view.leaves[leaf].key));
     if (found == leaves.end()) continue;
     Coverage& coverage = lone[found->second.tensor].leaves[found->second.leaf];
-    for (const Gather& term : view.plan.terms) {
+    for (const Gather& term : view.plan->terms) {
       coverage.Add(term, leaf, budget);
     }
   }
@@ -70,7 +70,7 @@ bool IsSeen(const LogicalTensor& tensor, const LoneTensor& lone,
             uint64_t& budget) {
   if (!HasRowsOfRequest(tensor)) return lone.leaves.front().IsComplete(budget);
   for (uint32_t leaf = 0; leaf < lone.leaves.size(); ++leaf) {
-    for (const Gather& term : tensor.view->plan.terms) {
+    for (const Gather& term : tensor.view->plan->terms) {
       if (!lone.leaves[leaf].Covers(term, leaf, budget)) return false;
     }
   }

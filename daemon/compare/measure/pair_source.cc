@@ -19,7 +19,7 @@ TensorSource ViewOf(const LogicalTensor& tensor, std::string_view side,
   TensorSource out;
   out.side = side;
   out.run = &run;
-  out.view = &tensor.view->plan;
+  out.view = tensor.view->plan.get();
   out.is_summarized = !tensor.knows_summary;
   return out;
 }

@@ -5,10 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "absl/status/status.h"
+#include "daemon/compare/view/read_cost.h"
 #include "daemon/compare/view/tensor_view.h"
 #include "daemon/compare/view/view_plan.h"
 #include "protos/status/status.h"
@@ -120,13 +122,13 @@ LogicalTensor CachedTensor::View(int64_t count, CacheCuts& cuts) const {
   if (!places_->problem.empty()) {
     return Refuse("it is a cache: " + places_->problem);
   }
-  if (tensor_.view != nullptr && tensor_.view->plan.any_order.has_value()) {
+  if (tensor_.view != nullptr && tensor_.view->plan->any_order.has_value()) {
     return Refuse("the positions of a cache are in their order");
   }
-  std::vector<LogicalTensor> leaves = {tensor_};
-  if (tensor_.view != nullptr) leaves = tensor_.view->leaves;
-  const auto make_plan =
-      [&](std::span<const ViewLeaf> shapes) -> absl::StatusOr<ViewPlan> {
+  const SharedTensors leaves =
+      tensor_.view == nullptr ? SharedTensors({tensor_}) : tensor_.view->leaves;
+  const auto make_plan = [&](bool is_read) -> absl::StatusOr<SharedPlan> {
+    const std::vector<ViewLeaf> shapes = ViewLeavesOf(leaves);
     ViewPlan plan;
     if (tensor_.view == nullptr) {
       MSITD_ASSIGN_OR_RETURN(Gather cut,
@@ -135,19 +137,20 @@ LogicalTensor CachedTensor::View(int64_t count, CacheCuts& cuts) const {
       plan.term_dtypes = {shapes[0].dtype};
       plan.dtype = shapes[0].dtype;
     } else {
-      plan = tensor_.view->plan;
+      plan = *tensor_.view->plan;
       for (Gather& term : plan.terms) {
         MSITD_ASSIGN_OR_RETURN(term,
                                CutCache(std::move(term), *places_, count));
       }
     }
     plan.shape = plan.terms.front().shape();
-    return plan;
+    if (is_read) MSITD_RETURN_IF_ERROR(CheckReadCost(plan, shapes));
+    return std::make_shared<const ViewPlan>(std::move(plan));
   };
   const std::string positions =
       count == 1 ? std::string("cached position 0")
                  : fmt::format("cached positions 0-{}", count - 1);
-  return SeenAsRequest(tensor_, positions, std::move(leaves), make_plan);
+  return SeenAsRequest(tensor_, positions, leaves, make_plan);
 }
 
 LogicalTensor CachedTensor::Refuse(const std::string& problem) const {
@@ -160,8 +163,8 @@ LogicalTensor RefuseRows(const LogicalTensor& tensor,
   const LogicalTensor& recorded =
       tensor.view == nullptr ? tensor : tensor.view->leaves.front();
   return SeenAsRequest(
-      tensor, positions, {recorded},
-      [&](std::span<const ViewLeaf>) -> absl::StatusOr<ViewPlan> {
+      tensor, positions, SharedTensors({recorded}),
+      [&](bool /*is_read*/) -> absl::StatusOr<SharedPlan> {
         return MakeStatus(absl::StatusCode::kFailedPrecondition, "{}", problem);
       });
 }

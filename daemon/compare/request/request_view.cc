@@ -5,7 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/request/row_place.h"
 #include "daemon/compare/view/gather.h"
+#include "daemon/compare/view/read_cost.h"
 #include "daemon/compare/view/tensor_view.h"
 #include "daemon/compare/view/view_plan.h"
 #include "protos/status/status.h"
@@ -27,12 +31,6 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }
 
-// Returns the recorded tensors that a tensor consists of.
-std::span<const LogicalTensor> RecordedOf(const LogicalTensor& tensor) {
-  if (tensor.view == nullptr) return {&tensor, 1};
-  return tensor.view->leaves;
-}
-
 // Returns how to read a whole tensor whose first leaf has this number.
 ViewPlan PlanOfTensor(const LogicalTensor& tensor, uint32_t first_leaf,
                       std::span<const ViewLeaf> leaves) {
@@ -44,7 +42,7 @@ ViewPlan PlanOfTensor(const LogicalTensor& tensor, uint32_t first_leaf,
     out.dtype = leaf.dtype;
     return out;
   }
-  ViewPlan out = tensor.view->plan;
+  ViewPlan out = *tensor.view->plan;
   for (Gather& term : out.terms) term = term.OfLeavesFrom(first_leaf);
   return out;
 }
@@ -63,28 +61,44 @@ std::string BatchText(const BatchShape& batch) {
              : fmt::format("[{},{}]", batch.row_count, batch.column_count);
 }
 
-// Returns the ranges in ascending order, with neighbors merged.
-std::vector<RowRange> Merged(std::vector<RowRange> ranges) {
-  std::vector<RowRange> out;
-  for (const RowRange& range : ranges) {
-    if (range.size() == 0) continue;
-    if (!out.empty() && out.back().end == range.first) {
-      out.back().end = range.end;
-    } else {
-      out.push_back(range);
-    }
+// Adds a range after all others. Merges it with the last one if they touch.
+void Append(const RowRange& range, std::vector<RowRange>& out) {
+  if (range.size() == 0) return;
+  if (!out.empty() && out.back().end == range.first) {
+    out.back().end = range.end;
+  } else {
+    out.push_back(range);
   }
-  return out;
+}
+
+void AppendNumber(int64_t number, std::string& key) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+SharedTensors Joined(const std::vector<SharedTensors>& lists) {
+  if (lists.size() == 1) return lists.front();
+  std::vector<LogicalTensor> out;
+  for (const SharedTensors& list : lists) {
+    out.insert(out.end(), list.begin(), list.end());
+  }
+  return SharedTensors(std::move(out));
 }
 
 }  // namespace
 
-void RequestTensor::Add(const LogicalTensor& tensor, const PieceRange& range) {
-  Source source{&tensor, range};
+SharedTensors RequestTensor::Source::Recorded() const {
+  const LogicalTensor& own = tensor();
+  return own.view == nullptr ? tensors->Only(number) : own.view->leaves;
+}
+
+void RequestTensor::Add(const SharedTensors& tensors, size_t number,
+                        const PieceRange& range) {
+  const LogicalTensor& tensor = tensors[number];
+  Source source{&tensors, number, &range};
   if (problem_.empty()) problem_ = ViewProblem(tensor);
-  const bool has_order =
-      tensor.view != nullptr && tensor.view->plan.any_order.has_value();
-  if (has_order && problem_.empty()) {
+  const bool has_order = tensor.view != nullptr && problem_.empty() &&
+                         tensor.view->plan->any_order.has_value();
+  if (has_order) {
     problem_ = "the rows of a request are in the order of their positions";
   }
   // Without a place, the view has a problem, which must not be hidden by a lack
@@ -102,42 +116,81 @@ void RequestTensor::Add(const LogicalTensor& tensor, const PieceRange& range) {
     source.positions.end = std::max(source.positions.first,
                                     std::min(range.positions.end, own.end));
   }
-  sources_.push_back(std::move(source));
+  Append(source.positions, positions_);
+  sources_.push_back(source);
 }
 
-std::vector<RowRange> RequestTensor::Positions() const {
-  std::vector<RowRange> out;
-  for (const Source& source : sources_) out.push_back(source.positions);
-  return Merged(std::move(out));
-}
-
-LogicalTensor RequestTensor::View(
-    const std::vector<RowRange>& positions) const {
+LogicalTensor RequestTensor::View(const std::vector<RowRange>& positions,
+                                  RowPlans& plans) const {
   if (!problem_.empty()) return Refuse(problem_);
-  std::vector<Cut> cuts;
-  std::vector<LogicalTensor> leaves;
-  std::map<const LogicalTensor*, uint32_t> first_leaves;
-  for (const Source& source : sources_) {
-    for (const RowRange& range :
-         CommonPositions({source.positions}, positions)) {
-      const auto [first, is_new] = first_leaves.try_emplace(
-          source.tensor, static_cast<uint32_t>(leaves.size()));
-      if (is_new) {
-        const std::span<const LogicalTensor> own = RecordedOf(*source.tensor);
-        leaves.insert(leaves.end(), own.begin(), own.end());
-      }
-      cuts.push_back({&source, range, first->second});
-    }
-  }
+  SharedTensors leaves;
+  const std::vector<Cut> cuts = CutsOf(positions, leaves);
   if (leaves.size() > kRequestLeavesMax) {
     return Refuse(fmt::format("it reads {} tensors, at most {}", leaves.size(),
                               kRequestLeavesMax));
   }
-  const LogicalTensor& first = *sources_.front().tensor;
-  if (leaves.empty()) leaves.push_back(RecordedOf(first).front());
-  return SeenAsRequest(
-      first, PositionsText(positions), std::move(leaves),
-      [&](std::span<const ViewLeaf> shapes) { return PlanOf(cuts, shapes); });
+  const auto make_plan = [&](bool is_read) {
+    return plans.Get(
+        KeyOf(cuts, leaves, is_read), [&]() -> absl::StatusOr<SharedPlan> {
+          const std::vector<ViewLeaf> shapes = ViewLeavesOf(leaves);
+          MSITD_ASSIGN_OR_RETURN(ViewPlan plan, PlanOf(cuts, shapes));
+          if (is_read) {
+            MSITD_RETURN_IF_ERROR(CheckReadCost(plan, shapes));
+          }
+          return std::make_shared<const ViewPlan>(std::move(plan));
+        });
+  };
+  return SeenAsRequest(sources_.front().tensor(), plans.TextOf(positions),
+                       leaves, make_plan);
+}
+
+std::vector<RequestTensor::Cut> RequestTensor::CutsOf(
+    const std::vector<RowRange>& positions, SharedTensors& leaves) const {
+  std::vector<Cut> cuts;
+  std::vector<SharedTensors> recorded;
+  std::map<const LogicalTensor*, uint32_t> first_leaves;
+  uint32_t leaf_count = 0;
+  for (const Source& source : sources_) {
+    for (const RowRange& range : positions) {
+      const RowRange common{std::max(source.positions.first, range.first),
+                            std::min(source.positions.end, range.end)};
+      if (common.first >= common.end) continue;
+      const auto [first, is_new] =
+          first_leaves.try_emplace(&source.tensor(), leaf_count);
+      if (is_new) {
+        recorded.push_back(source.Recorded());
+        leaf_count += static_cast<uint32_t>(recorded.back().size());
+      }
+      cuts.push_back({&source, common, first->second});
+    }
+  }
+  leaves =
+      cuts.empty() ? sources_.front().Recorded().Only(0) : Joined(recorded);
+  return cuts;
+}
+
+std::string RequestTensor::KeyOf(const std::vector<Cut>& cuts,
+                                 const SharedTensors& leaves, bool is_read) {
+  std::string out;
+  out.reserve(sizeof(int64_t) * (6 * cuts.size() + 6 * leaves.size() + 1));
+  AppendNumber(is_read ? 1 : 0, out);
+  for (const Cut& cut : cuts) {
+    // The place of the rows follows from the range and the shape.
+    const LogicalTensor& tensor = cut.source->tensor();
+    const ViewPlan* const plan =
+        tensor.view == nullptr ? nullptr : tensor.view->plan.get();
+    AppendNumber(std::bit_cast<intptr_t>(cut.source->range), out);
+    AppendNumber(std::bit_cast<intptr_t>(plan), out);
+    AppendNumber(cut.positions.first, out);
+    AppendNumber(cut.positions.end, out);
+    AppendNumber(cut.first_leaf, out);
+  }
+  for (const LogicalTensor& leaf : leaves) {
+    AppendNumber(static_cast<int64_t>(StreamDType(leaf)), out);
+    AppendNumber(static_cast<int64_t>(leaf.shape.size()), out);
+    for (const int64_t dim : leaf.shape) AppendNumber(dim, out);
+  }
+  return out;
 }
 
 absl::StatusOr<ViewPlan> RequestTensor::PlanOf(
@@ -149,8 +202,8 @@ absl::StatusOr<ViewPlan> RequestTensor::PlanOf(
   ViewPlan plan;
   std::vector<std::vector<Gather>> parts;  // By term.
   for (const Cut& cut : cuts) {
-    const LogicalTensor& tensor = *cut.source->tensor;
-    const RequestPiece& piece = cut.source->range.piece;
+    const LogicalTensor& tensor = cut.source->tensor();
+    const RequestPiece& piece = cut.source->range->piece;
     if (!cut.source->place.has_value()) {
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
                         "no dimension of {} has the rows of a batch of {}",
@@ -185,13 +238,12 @@ absl::StatusOr<ViewPlan> RequestTensor::PlanOf(
 LogicalTensor RequestTensor::Refuse(const std::string& problem) const {
   std::vector<RowRange> wanted;
   for (const Source& source : sources_) {
-    wanted.push_back(source.range.positions);
+    Append(source.range->positions, wanted);
   }
-  const LogicalTensor& first = *sources_.front().tensor;
+  const Source& first = sources_.front();
   return SeenAsRequest(
-      first, PositionsText(Merged(std::move(wanted))),
-      {RecordedOf(first).front()},
-      [&](std::span<const ViewLeaf>) -> absl::StatusOr<ViewPlan> {
+      first.tensor(), PositionsText(wanted), first.Recorded().Only(0),
+      [&](bool /*is_read*/) -> absl::StatusOr<SharedPlan> {
         return MakeStatus(absl::StatusCode::kFailedPrecondition, "{}", problem);
       });
 }
@@ -221,19 +273,16 @@ uint64_t CountPositions(const std::vector<RowRange>& positions) {
 }
 
 std::string PositionsText(const std::vector<RowRange>& positions) {
-  std::vector<std::string> parts;
-  for (const RowRange& range : positions) {
-    if (parts.size() == kListedRangesMax) {
-      parts.push_back("...");
-      break;
-    }
-    parts.push_back(range.size() == 1
-                        ? fmt::format("{}", range.first)
-                        : fmt::format("{}-{}", range.first, range.end - 1));
+  std::string out = CountPositions(positions) == 1 ? "position " : "positions ";
+  const auto end = std::back_inserter(out);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    if (i > 0) out += ", ";
+    if (i == kListedRangesMax) return out + "...";
+    const RowRange& range = positions[i];
+    fmt::format_to(end, "{}", range.first);
+    if (range.size() != 1) fmt::format_to(end, "-{}", range.end - 1);
   }
-  return fmt::format("{} {}",
-                     CountPositions(positions) == 1 ? "position" : "positions",
-                     fmt::join(parts, ", "));
+  return out;
 }
 
 }  // namespace msitd::compare

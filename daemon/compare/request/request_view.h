@@ -11,7 +11,9 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/request/request_join.h"
 #include "daemon/compare/request/row_place.h"
+#include "daemon/compare/request/row_plans.h"
 #include "daemon/compare/shard/assembly.h"
+#include "daemon/compare/view/shared_tensors.h"
 #include "daemon/compare/view/view_plan.h"
 #include "protos/base/request_rows.h"
 
@@ -25,23 +27,26 @@ inline constexpr size_t kRequestLeavesMax = 256;
 // that are wanted of it. The tensors may have views; the rows are then those of
 // the viewed tensors.
 //
-// Thread-compatible. Borrows the tensors.
+// Thread-compatible. Borrows the lists of tensors and the ranges.
 class RequestTensor {
  public:
-  // Adds the tensor that has the positions of a range. Ranges are added in
-  // ascending order.
-  void Add(const LogicalTensor& tensor, const PieceRange& range);
+  // Adds the tensor that has the positions of a range: number `number` of
+  // `tensors`. Ranges are added in ascending order.
+  void Add(const SharedTensors& tensors, size_t number,
+           const PieceRange& range);
 
   // The positions that the tensors have, ascending. They are fewer than wanted
   // if a token lacks the tensor, or if the tensor only has the last position of
   // each request.
-  std::vector<RowRange> Positions() const;
+  const std::vector<RowRange>& positions() const { return positions_; }
 
   // Returns the tensor that consists of these positions, which must be among
-  // Positions(). Its first dimension is the position; see CutPositions. If the
+  // positions(). Its first dimension is the position; see CutPositions. If the
   // view of a tensor has a problem, a tensor has no rows of the batch, or their
   // shapes, types or computations differ, the view has that as its problem.
-  LogicalTensor View(const std::vector<RowRange>& positions) const;
+  // `plans` has the plans of the other tensors of the part.
+  LogicalTensor View(const std::vector<RowRange>& positions,
+                     RowPlans& plans) const;
 
   // Returns the tensor with a view that has this problem.
   LogicalTensor Refuse(const std::string& problem) const;
@@ -54,11 +59,16 @@ class RequestTensor {
 
  private:
   struct Source {
-    const LogicalTensor* tensor = nullptr;
-    PieceRange range;
+    const SharedTensors* tensors = nullptr;
+    size_t number = 0;
+    const PieceRange* range = nullptr;
     std::optional<RowPlace> place = {};
     // The positions that the tensor has. Those of `range` without a place.
     RowRange positions = {};
+
+    const LogicalTensor& tensor() const { return (*tensors)[number]; }
+    // Returns the recorded tensors that the tensor consists of.
+    SharedTensors Recorded() const;
   };
   // Positions to read from a source, whose first leaf has this number.
   struct Cut {
@@ -67,10 +77,18 @@ class RequestTensor {
     uint32_t first_leaf = 0;
   };
 
+  // Returns the parts of the sources that have these positions. Sets the
+  // recorded tensors that they read.
+  std::vector<Cut> CutsOf(const std::vector<RowRange>& positions,
+                          SharedTensors& leaves) const;
   static absl::StatusOr<ViewPlan> PlanOf(const std::vector<Cut>& cuts,
                                          std::span<const ViewLeaf> leaves);
+  // Returns all that PlanOf depends on.
+  static std::string KeyOf(const std::vector<Cut>& cuts,
+                           const SharedTensors& leaves, bool is_read);
 
   std::vector<Source> sources_;
+  std::vector<RowRange> positions_;
   std::string problem_;  // The first one of the views of the tensors.
   bool is_last_ = true;
   bool may_have_keys_ = true;

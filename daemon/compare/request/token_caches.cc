@@ -35,6 +35,15 @@ bool IsLastOf(std::string_view op, std::string_view name) {
   return before == '.' || before == '/';
 }
 
+std::string_view FirstOf(std::string_view index) {
+  return index.substr(0, index.find('.'));
+}
+
+std::string_view LastOf(std::string_view op) {
+  // npos + 1 is 0.
+  return op.substr(op.find_last_of("./") + 1);
+}
+
 // The inputs of a module that is a cache are those of one forward.
 bool MayBeNamedByOp(const TensorKey& key) {
   return key.io == Io::kOutput || key.io == Io::kState;
@@ -43,12 +52,14 @@ bool MayBeNamedByOp(const TensorKey& key) {
 }  // namespace
 
 bool HasNameOfCache(const TensorKey& key) {
-  return IsInIndex(key.index, kArgumentOfCache) ||
-         std::any_of(std::begin(kNamesOfCaches), std::end(kNamesOfCaches),
-                     [&](std::string_view name) {
-                       return IsInIndex(key.index, name) ||
-                              (MayBeNamedByOp(key) && IsLastOf(key.op, name));
-                     });
+  const auto is_name = [](std::string_view text) {
+    return std::find(std::begin(kNamesOfCaches), std::end(kNamesOfCaches),
+                     text) != std::end(kNamesOfCaches);
+  };
+  // None of the names has a separator.
+  const std::string_view first = FirstOf(key.index);
+  return first == kArgumentOfCache || is_name(first) ||
+         (MayBeNamedByOp(key) && is_name(LastOf(key.op)));
 }
 
 absl::StatusOr<TokenCaches> TokenCaches::Read(storage::RunReader& run,

@@ -15,10 +15,11 @@ namespace {
 
 // Returns the rows that the view of a tensor states; nothing without the step.
 std::optional<RowSlices> StatedRows(const LogicalTensor& tensor) {
-  if (tensor.view == nullptr || !tensor.view->plan.any_order.has_value()) {
+  if (tensor.view == nullptr || tensor.view->plan == nullptr ||
+      !tensor.view->plan->any_order.has_value()) {
     return std::nullopt;
   }
-  const size_t dim = *tensor.view->plan.any_order;
+  const size_t dim = *tensor.view->plan->any_order;
   RowSlices out;
   out.count = static_cast<uint64_t>(tensor.shape[dim]);
   for (size_t i = 0; i < tensor.shape.size(); ++i) {

@@ -4,16 +4,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "daemon/compare/view/read_cost.h"
 #include "protos/base/dtype.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
 
-absl::StatusOr<ViewPlan> PlanCache::Get(const std::string& text,
-                                        std::span<const ViewStep> steps,
-                                        std::span<const ViewLeaf> leaves,
-                                        bool is_read) {
+absl::StatusOr<SharedPlan> PlanCache::Get(const std::string& text,
+                                          std::span<const ViewStep> steps,
+                                          std::span<const ViewLeaf> leaves,
+                                          bool is_read) {
   // Leaves consist of numbers and names, so that the text can be last.
   std::string key = is_read ? "read " : "";
   for (const ViewLeaf& leaf : leaves) {
@@ -33,12 +35,12 @@ absl::StatusOr<ViewPlan> PlanCache::Get(const std::string& text,
                       texts_max_);
   }
   texts_size_ += text.size();
-  auto plan = MakeViewPlan(steps, leaves);
-  if (plan.ok() && is_read) {
-    const absl::Status cost = CheckReadCost(*plan, leaves);
-    if (!cost.ok()) plan = cost;
-  }
-  return plans_.emplace(std::move(key), std::move(plan)).first->second;
+  const auto make = [&]() -> absl::StatusOr<SharedPlan> {
+    MSITD_ASSIGN_OR_RETURN(ViewPlan plan, MakeViewPlan(steps, leaves));
+    if (is_read) MSITD_RETURN_IF_ERROR(CheckReadCost(plan, leaves));
+    return std::make_shared<const ViewPlan>(std::move(plan));
+  };
+  return plans_.emplace(std::move(key), make()).first->second;
 }
 
 }  // namespace msitd::compare

@@ -20,7 +20,7 @@ inline constexpr size_t kPlanTextsMax = size_t{1} << 20;
 
 // The plans of the views of a group of tensors. A run has few different shapes
 // and many tensors. Tensors of equal shapes and types that are seen in the same
-// way share what is large in a plan, so that their number does not multiply it.
+// way share a plan, so that their number does not multiply it.
 //
 // Thread-compatible.
 class PlanCache {
@@ -31,9 +31,10 @@ class PlanCache {
   // Errors: those of MakeViewPlan and CheckReadCost; FAILED_PRECONDITION if the
   // plans of different shapes and types would exceed `texts_max`
   // (kPlanTextsMax).
-  absl::StatusOr<ViewPlan> Get(const std::string& text,
-                               std::span<const ViewStep> steps,
-                               std::span<const ViewLeaf> leaves, bool is_read);
+  absl::StatusOr<SharedPlan> Get(const std::string& text,
+                                 std::span<const ViewStep> steps,
+                                 std::span<const ViewLeaf> leaves,
+                                 bool is_read);
 
   explicit PlanCache(size_t texts_max = kPlanTextsMax)
       : texts_max_(texts_max) {}
@@ -43,7 +44,7 @@ class PlanCache {
  private:
   const size_t texts_max_;
   size_t texts_size_ = 0;
-  std::unordered_map<std::string, absl::StatusOr<ViewPlan>> plans_;
+  std::unordered_map<std::string, absl::StatusOr<SharedPlan>> plans_;
 };
 
 }  // namespace msitd::compare

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/compare/view/read_cost.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/shape.h"
@@ -60,22 +59,13 @@ bool HasSize(const LogicalTensor& leaf) {
   return bytes == leaf.tensor_bytes;
 }
 
-// Returns the type of the elements that reading a leaf results in.
-DType StreamDType(const LogicalTensor& leaf) {
-  return leaf.assembly != nullptr && leaf.assembly->is_sum()
-             ? SumDType(leaf.dtype)
-             : leaf.dtype;
-}
-
-using PlanMaker = absl::FunctionRef<absl::StatusOr<ViewPlan>(
-    std::span<const ViewLeaf> leaves, bool is_read)>;
+using PlanMaker = absl::FunctionRef<absl::StatusOr<SharedPlan>(bool is_read)>;
 
 // Finds what prevents a view of its leaves, and makes its plan otherwise.
 void PlanLeaves(PlanMaker make, TensorView& view) {
   const LogicalTensor& first = view.leaves.front();
   const bool is_statistics =
       view.leaves.size() == 1 && first.kind == RecordKind::kStatistics;
-  std::vector<ViewLeaf> leaves;
   for (const LogicalTensor& leaf : view.leaves) {
     if (!is_statistics) view.problem = ProblemOf(leaf);
     view.lacks_leaf = view.lacks_leaf || !HasAllShards(leaf);
@@ -83,54 +73,54 @@ void PlanLeaves(PlanMaker make, TensorView& view) {
       view.problem = "the recorded shape does not match the recorded size";
     }
     if (!view.problem.empty()) return;
-    leaves.push_back(
-        {leaf.shape, is_statistics ? leaf.dtype : StreamDType(leaf)});
   }
   const bool is_read =
       !is_statistics &&
       std::all_of(view.leaves.begin(), view.leaves.end(),
                   [](const LogicalTensor& leaf) { return leaf.has_bytes; });
-  auto plan = make(leaves, is_read);
+  auto plan = make(is_read);
   if (!plan.ok()) {
     view.problem = std::string(Message(plan.status()));
     return;
   }
-  if (ElementCount(plan->shape) == 0 && ElementCount(first.shape) != 0) {
+  if (ElementCount((*plan)->shape) == 0 && ElementCount(first.shape) != 0) {
     view.problem = fmt::format("it selects no elements of [{}]",
                                fmt::join(first.shape, ","));
     return;
   }
   view.plan = *std::move(plan);
   if (is_statistics &&
-      (!view.plan.keeps_all() || view.plan.any_order.has_value())) {
+      (!view.plan->keeps_all() || view.plan->any_order.has_value())) {
     view.problem = "statistics do not have the elements that the view needs";
   }
 }
 
-// Adds the other tensors that a view reads. Returns false, and sets the
+// Sets the tensors that a view of `tensor` reads. Returns false, and sets the
 // problem, if one is missing.
-bool AddLeaves(std::span<const ViewStep> steps,
+bool SetLeaves(const LogicalTensor& tensor, std::span<const ViewStep> steps,
                std::span<const LogicalTensor* const> others, TensorView& view) {
   const std::vector<LeafName> names = LeafNamesOf(steps);
-  view.leaves.reserve(1 + names.size());
-  const TensorKey& key = view.leaves.front().key;
-  for (size_t i = 0; i < names.size(); ++i) {
+  std::vector<LogicalTensor> leaves;
+  leaves.reserve(1 + names.size());
+  leaves.push_back(tensor);
+  for (size_t i = 0; i < names.size() && view.problem.empty(); ++i) {
     if (others[i] == nullptr) {
       view.lacks_leaf = true;
       view.problem = fmt::format("{} was not recorded or is not selected",
-                                 NameText(key, names[i]));
-      return false;
+                                 NameText(tensor.key, names[i]));
+    } else {
+      leaves.push_back(*others[i]);
     }
-    view.leaves.push_back(*others[i]);
   }
-  return true;
+  view.leaves = SharedTensors(std::move(leaves));
+  return view.problem.empty();
 }
 
 // Sets the fields of a tensor that follow from its view.
 void Describe(const TensorView& view, LogicalTensor& out) {
-  out.shape = view.plan.shape;
-  if (view.plan.is_identity()) return;
-  out.dtype = view.plan.dtype;
+  out.shape = view.plan->shape;
+  if (view.plan->is_identity()) return;
+  out.dtype = view.plan->dtype;
   out.is_rearranged = true;
   out.hash = ContentHash();
   out.has_sample = false;
@@ -140,7 +130,7 @@ void Describe(const TensorView& view, LogicalTensor& out) {
     return;
   }
   out.tensor_bytes = ElementCount(out.shape) * ElementBytes(out.dtype);
-  out.knows_summary = view.plan.keeps_all();
+  out.knows_summary = view.plan->keeps_all();
   Summary summary;
   for (const LogicalTensor& leaf : view.leaves) {
     summary = Merge(summary, leaf.summary);
@@ -160,11 +150,11 @@ LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
   auto view = std::make_shared<TensorView>();
   view->text = std::move(request.text);
   view->rule = request.rule;
-  view->leaves.push_back(tensor);
-  if (AddLeaves(request.steps, others, *view)) {
+  if (SetLeaves(tensor, request.steps, others, *view)) {
     PlanLeaves(
-        [&](std::span<const ViewLeaf> leaves, bool is_read) {
-          return plans.Get(view->text, request.steps, leaves, is_read);
+        [&](bool is_read) {
+          return plans.Get(view->text, request.steps,
+                           ViewLeavesOf(view->leaves), is_read);
         },
         *view);
   }
@@ -175,9 +165,8 @@ LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
 
 LogicalTensor SeenAsRequest(
     const LogicalTensor& first, const std::string& positions,
-    std::vector<LogicalTensor> leaves,
-    absl::FunctionRef<absl::StatusOr<ViewPlan>(std::span<const ViewLeaf>)>
-        make_plan) {
+    SharedTensors leaves,
+    absl::FunctionRef<absl::StatusOr<SharedPlan>(bool is_read)> make_plan) {
   LogicalTensor out = leaves.front();
   auto view = std::make_shared<TensorView>();
   view->text = positions;
@@ -192,17 +181,36 @@ LogicalTensor SeenAsRequest(
     view->lacks_leaf = first.view->lacks_leaf;
   }
   view->leaves = std::move(leaves);
-  PlanLeaves(
-      [&](std::span<const ViewLeaf> shapes,
-          bool is_read) -> absl::StatusOr<ViewPlan> {
-        MSITD_ASSIGN_OR_RETURN(ViewPlan plan, make_plan(shapes));
-        if (is_read) MSITD_RETURN_IF_ERROR(CheckReadCost(plan, shapes));
-        return plan;
-      },
-      *view);
+  PlanLeaves(make_plan, *view);
   if (view->problem.empty()) Describe(*view, out);
   out.view = std::move(view);
   return out;
+}
+
+LogicalTensor Detached(const LogicalTensor& tensor) {
+  LogicalTensor out = tensor;
+  if (tensor.view == nullptr) return out;
+  auto view = std::make_shared<TensorView>(*tensor.view);
+  const SharedTensors& leaves = tensor.view->leaves;
+  view->leaves =
+      SharedTensors(std::vector<LogicalTensor>(leaves.begin(), leaves.end()));
+  out.view = std::move(view);
+  return out;
+}
+
+std::vector<ViewLeaf> ViewLeavesOf(std::span<const LogicalTensor> tensors) {
+  std::vector<ViewLeaf> out;
+  out.reserve(tensors.size());
+  for (const LogicalTensor& tensor : tensors) {
+    out.push_back({tensor.shape, StreamDType(tensor)});
+  }
+  return out;
+}
+
+DType StreamDType(const LogicalTensor& tensor) {
+  const bool is_sum = tensor.kind != RecordKind::kStatistics &&
+                      tensor.assembly != nullptr && tensor.assembly->is_sum();
+  return is_sum ? SumDType(tensor.dtype) : tensor.dtype;
 }
 
 const std::string& ViewProblem(const LogicalTensor& tensor) {

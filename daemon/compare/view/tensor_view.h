@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/view/plan_cache.h"
+#include "daemon/compare/view/shared_tensors.h"
 #include "daemon/compare/view/view_plan.h"
 #include "daemon/compare/view/view_step.h"
 
@@ -33,10 +34,12 @@ namespace msitd::compare {
 // The view of a LogicalTensor.
 struct TensorView {
   std::string text;  // See v1.ComparedTensor.view.
-  ViewPlan plan;     // Unset if there is a problem.
+  // Null if the view could not be planned. Views of tensors with equal shapes
+  // may share it.
+  SharedPlan plan;
   // The tensors that the view reads, with their layouts but without views. The
   // first one is the tensor that it applies to.
-  std::vector<LogicalTensor> leaves;
+  SharedTensors leaves;
   // Why the tensor cannot be seen in this way. Empty if it can.
   std::string problem;
   // A tensor that the view reads was not recorded, or not all of its shards
@@ -71,13 +74,24 @@ LogicalTensor Viewed(const LogicalTensor& tensor, ViewRequest request,
 // is the first of them, and may have a view; the name, the pair of the mapping
 // and the rule of the result are those of `first`. `leaves` are the recorded
 // tensors that are read, at least one and none with a view, and `make_plan`
-// returns the plan for their shapes and types. If it fails, the view has its
-// message as a problem, and the other fields are those of the first leaf.
+// returns the plan for their ViewLeavesOf. If it fails, the view has its
+// message as a problem, and the other fields are those of the first leaf. If
+// `is_read`, the elements will be read, and `make_plan` checks the cost of
+// that.
 LogicalTensor SeenAsRequest(
     const LogicalTensor& first, const std::string& positions,
-    std::vector<LogicalTensor> leaves,
-    absl::FunctionRef<absl::StatusOr<ViewPlan>(std::span<const ViewLeaf>)>
-        make_plan);
+    SharedTensors leaves,
+    absl::FunctionRef<absl::StatusOr<SharedPlan>(bool is_read)> make_plan);
+
+// Returns a copy of a tensor whose view does not keep the other tensors of its
+// token in memory.
+LogicalTensor Detached(const LogicalTensor& tensor);
+
+// Returns the shapes and the types of tensors as a view reads them.
+std::vector<ViewLeaf> ViewLeavesOf(std::span<const LogicalTensor> tensors);
+
+// Returns the type of the elements that reading a tensor results in.
+DType StreamDType(const LogicalTensor& tensor);
 
 // Returns why the view of a tensor does not fit. Empty if it fits or there is
 // none.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -51,6 +52,9 @@ struct ViewPlan {
   // True if the view has exactly the elements of its tensors.
   bool keeps_all() const { return !is_computed() && terms.front().keeps_all(); }
 };
+
+// A plan that views of tensors of equal shapes and types share.
+using SharedPlan = std::shared_ptr<const ViewPlan>;
 
 // Returns the names of the tensors that the steps read in addition to the one
 // that they apply to.

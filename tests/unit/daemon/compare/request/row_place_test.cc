@@ -8,8 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/compare/request/request_view.h"
-
 namespace msitd::compare {
 namespace {
 
@@ -107,17 +105,6 @@ TEST(RowPlaceTest, OtherShapesHaveNoRows) {
     EXPECT_FALSE(FindRows(shape, kPadded).has_value());
   }
   EXPECT_FALSE(FindRows(Shape{6, 2}, kPacked).has_value());
-}
-
-TEST(RequestViewTest, CommonPositionsAreThoseOfBoth) {
-  const std::vector<RowRange> a = {{0, 4}, {6, 9}, {12, 13}};
-  const std::vector<RowRange> b = {{2, 7}, {8, 20}};
-  EXPECT_THAT(CommonPositions(a, b),
-              ElementsAre(RowRange{2, 4}, RowRange{6, 7}, RowRange{8, 9},
-                          RowRange{12, 13}));
-  EXPECT_EQ(CountPositions(a), 8u);
-  EXPECT_EQ(PositionsText(a), "positions 0-3, 6-8, 12");
-  EXPECT_EQ(PositionsText({{5, 6}}), "position 5");
 }
 
 }  // namespace

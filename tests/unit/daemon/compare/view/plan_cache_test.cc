@@ -16,9 +16,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-absl::StatusOr<ViewPlan> Get(PlanCache& plans, const std::string& text,
-                             std::vector<int64_t> shape,
-                             DType dtype = DType::kFloat32) {
+absl::StatusOr<SharedPlan> Get(PlanCache& plans, const std::string& text,
+                               std::vector<int64_t> shape,
+                               DType dtype = DType::kFloat32) {
   const auto steps = ParseView(text);
   EXPECT_TRUE(steps.ok()) << steps.status();
   const std::vector<ViewLeaf> leaves = {{std::move(shape), dtype}};
@@ -30,12 +30,13 @@ TEST(PlanCacheTest, EqualShapesAndTypesHaveOnePlan) {
   for (int i = 0; i < 3; ++i) {
     const auto plan = Get(plans, "permute(1,0)", {2, 3});
     ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_THAT(plan->shape, ElementsAre(3, 2));
+    EXPECT_THAT((*plan)->shape, ElementsAre(3, 2));
   }
   EXPECT_EQ(plans.plan_count(), 1u);
-  EXPECT_THAT(Get(plans, "permute(1,0)", {3, 2})->shape, ElementsAre(2, 3));
-  EXPECT_THAT(Get(plans, "flatten", {3, 2})->shape, ElementsAre(6));
-  EXPECT_EQ(Get(plans, "flatten", {3, 2}, DType::kInt8)->dtype, DType::kInt8);
+  EXPECT_THAT((*Get(plans, "permute(1,0)", {3, 2}))->shape, ElementsAre(2, 3));
+  EXPECT_THAT((*Get(plans, "flatten", {3, 2}))->shape, ElementsAre(6));
+  EXPECT_EQ((*Get(plans, "flatten", {3, 2}, DType::kInt8))->dtype,
+            DType::kInt8);
   EXPECT_EQ(plans.plan_count(), 4u);
 }
 
