@@ -66,7 +66,7 @@ def test_functions_are_restored() -> None:
         assert (functional.linear, torch.Tensor.index_copy_) == plain
 
 
-def test_both_halves_have_mistakes_of_all_families() -> None:
+def test_all_halves_have_mistakes_of_all_families() -> None:
     for half in HALVES:
         found = {one.family for one in MISTAKES.values() if one.half == half}
         assert found == set(FAMILIES)
@@ -74,7 +74,7 @@ def test_both_halves_have_mistakes_of_all_families() -> None:
     assert len({one.name for one in trials}) == len(trials)
 
 
-def test_the_held_out_half_is_frozen() -> None:
+def test_the_held_out_halves_are_frozen() -> None:
     """Other mistakes need another half, which was never run."""
     frozen = json.loads((HERE / "frozen.json").read_text())
     assert frozen == {
