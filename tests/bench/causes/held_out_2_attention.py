@@ -124,7 +124,7 @@ def attention_kernel_sees_three_words(plot: Plot) -> Truth:
 def mask_closes_the_second_word(plot: Plot) -> Truth:
     def mask_of(mask: Tensor) -> Tensor:
         mask = mask.clone()
-        # The first word sees nothing else.
+        # The first word stays open for all.
         mask[..., 1] = torch.finfo(mask.dtype).min
         return mask
 
