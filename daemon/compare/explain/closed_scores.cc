@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "daemon/compare/explain/explain.h"
@@ -42,6 +43,34 @@ std::optional<double> ClosingValueOf(const std::vector<double>& values) {
     return std::nullopt;
   }
   return least / 2;
+}
+
+// `golden_only` positions are closed only by golden, `target_only` only by the
+// target.
+Fit MaskFit(size_t golden_only, size_t target_only, double residual) {
+  Fit fit;
+  fit.kind = Kind::kMask;
+  fit.text =
+      golden_only == 0
+          ? fmt::format("mask of other positions: closes {} more", target_only)
+      : target_only == 0
+          ? fmt::format("mask of other positions: opens {} more", golden_only)
+          : fmt::format(
+                "mask of other positions: closes {} and opens "
+                "{} more",
+                target_only, golden_only);
+  fit.residual = residual;
+  fit.without = kInfinite;
+  return fit;
+}
+
+// Returns whether the true or the false elements of a row are adjacent.
+bool IsOneRange(std::span<const double> row) {
+  size_t changes = 0;
+  for (size_t i = 1; i < row.size(); ++i) {
+    changes += (row[i] != 0) != (row[i - 1] != 0) ? 1 : 0;
+  }
+  return changes <= 2;
 }
 
 }  // namespace
@@ -81,20 +110,36 @@ OpenScores OpenScoresOf(const ExaminedOp& op) {
       !(residual <= kResidualNoisesMax * op.noise)) {
     return out;
   }
-  Fit& fit = out.mask.emplace();
-  fit.kind = Kind::kMask;
-  fit.text =
-      golden_only == 0
-          ? fmt::format("mask of other positions: closes {} more", target_only)
-      : target_only == 0
-          ? fmt::format("mask of other positions: opens {} more", golden_only)
-          : fmt::format(
-                "mask of other positions: closes {} and opens "
-                "{} more",
-                target_only, golden_only);
-  fit.residual = residual;
-  fit.without = kInfinite;
+  out.mask = MaskFit(golden_only, target_only, residual);
   return out;
+}
+
+std::optional<Fit> BooleanMaskOf(const ExaminedOp& op) {
+  const auto& shape = op.golden.shape;
+  if (op.dtype != DType::kBool || shape.size() < 2 ||
+      op.target.shape != shape || shape[shape.size() - 2] < 2) {
+    return std::nullopt;
+  }
+  const auto width = static_cast<size_t>(shape.back());
+  for (const auto* const values : {&op.golden.values, &op.target.values}) {
+    for (size_t begin = 0; begin < values->size(); begin += width) {
+      if (!IsOneRange(std::span(*values).subspan(begin, width))) {
+        return std::nullopt;
+      }
+    }
+  }
+  size_t golden_only = 0;
+  size_t target_only = 0;
+  for (size_t i = 0; i < op.golden.values.size(); ++i) {
+    golden_only += op.golden.values[i] < op.target.values[i] ? 1 : 0;
+    target_only += op.golden.values[i] > op.target.values[i] ? 1 : 0;
+  }
+  if (golden_only + target_only == 0) return std::nullopt;
+  Fit fit = MaskFit(golden_only, target_only, 0);
+  fit.text = fmt::format(
+      "boolean mask of other positions: {} more are false, {} more are true",
+      target_only, golden_only);
+  return fit;
 }
 
 }  // namespace msitd::compare::explain

@@ -18,4 +18,9 @@ struct OpenScores {
 };
 OpenScores OpenScoresOf(const ExaminedOp& op);
 
+// Returns how a table of booleans differs if it is an attention mask: in each
+// row of both tensors, the true or the false elements are adjacent, and there
+// are several rows. nullopt for any other.
+std::optional<Fit> BooleanMaskOf(const ExaminedOp& op);
+
 }  // namespace msitd::compare::explain

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/compare/explain/closed_scores.h"
+#include "daemon/compare/explain/few_elements.h"
 #include "daemon/compare/explain/hypothesis.h"
 #include "daemon/compare/explain/subset.h"
 
@@ -17,11 +18,11 @@ namespace msitd::compare::explain {
 namespace {
 
 // In the order in which equally simple fits are preferred.
-constexpr std::array<Hypothesis, 13> kHypotheses = {
+constexpr std::array<Hypothesis, 15> kHypotheses = {
     TestTerms,  TestFactors,   TestRounding,       TestActivations,
     TestShifts, TestOrders,    TestArrangements,   TestProbabilities,
-    TestNorms,  TestRotations, TestRotationTables, TestLimits,
-    TestZeros,
+    TestNorms,  TestRotations, TestRotationTables, TestRotaryRates,
+    TestLimits, TestZeros,     TestAttention,
 };
 
 // A second explanation is at most this much less simple than the first.
@@ -70,7 +71,7 @@ bool IsUsable(const Elements& elements) {
     count *= static_cast<double>(size);
   }
   return count == static_cast<double>(elements.values.size()) &&
-         elements.values.size() >= kExaminedElementsMin;
+         !elements.values.empty();
 }
 
 bool IsConstant(const std::vector<double>& values) {
@@ -104,15 +105,25 @@ std::vector<Explanation> Shown(std::vector<Fit> fits, const Examination& pair) {
 std::vector<Explanation> Explain(const ExaminedOp& op) {
   if (!IsUsable(op.golden) || !IsUsable(op.target) ||
       op.golden.values.size() != op.target.values.size() ||
-      IsConstant(op.golden.values) || !(op.noise <= kExplainedNoiseMax)) {
+      !(op.noise <= kExplainedNoiseMax)) {
     return {};
+  }
+  if (op.golden.values.size() < kExaminedElementsMin) {
+    const auto found = ExplainFew(op);
+    return found.has_value() ? std::vector{*found} : std::vector<Explanation>();
   }
   const OpenScores scores = OpenScoresOf(op);
   Examination pair(scores.op.has_value() ? *scores.op : op);
-  if (!(pair.golden_norm() > 0) || !std::isfinite(pair.golden_norm())) {
+  // A mask that closes nothing is constant.
+  if (const auto mask =
+          scores.mask.has_value() ? scores.mask : BooleanMaskOf(op);
+      mask.has_value() && !op.stale_token.has_value()) {
+    return {ExplanationOf(*mask, pair)};
+  }
+  if (IsConstant(op.golden.values) || !(pair.golden_norm() > 0) ||
+      !std::isfinite(pair.golden_norm()) || pair.without() == 0) {
     return {};
   }
-  if (pair.without() == 0 && !scores.mask.has_value()) return {};
   if (op.stale_token.has_value()) {
     Fit fit = {Kind::kStale,
                fmt::format("the tensor of token {}", *op.stale_token),
@@ -122,12 +133,12 @@ std::vector<Explanation> Explain(const ExaminedOp& op) {
                0};
     return {ExplanationOf(fit, pair)};
   }
-  if (scores.mask.has_value()) return {ExplanationOf(*scores.mask, pair)};
   if (op.golden.shape != op.target.shape) {
     TestArrangements(pair);
     return Shown(pair.fits(), pair);
   }
   RunAll(pair);
+  TestIntegerTables(pair);
   std::vector<Fit> fits = pair.fits();
   // A mistake of some indices is simpler than one with a parameter for each.
   constexpr double kSimple = 4;

@@ -187,14 +187,20 @@ void TestShifts(Examination& pair);
 // Rotary embeddings (ROPE_PAIRS, ROPE_BASE, ROPE_POSITIONS).
 void TestRotations(Examination& pair);
 void TestRotationTables(Examination& pair);
+void TestRotaryRates(Examination& pair);
 // Probabilities and their masks (SOFTMAX_SCALE, MASK).
 void TestProbabilities(Examination& pair);
+// Attention that one op computes (SOFTMAX_SCALE, MASK, ORDER).
+void TestAttention(Examination& pair);
 // Norms (EPS).
 void TestNorms(Examination& pair);
 // Values (ROUNDED, SATURATED, ZEROS, DROPOUT).
 void TestRounding(Examination& pair);
 void TestLimits(Examination& pair);
 void TestZeros(Examination& pair);
+
+// Tables of integers with some wrong elements (ORDER, OFFSET).
+void TestIntegerTables(Examination& pair);
 
 // Returns `indices 3-5,7 of dimension 1`, with a limited length.
 std::string IndicesText(const std::vector<size_t>& indices, size_t dim);

@@ -11,6 +11,7 @@
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/judge/judge_basis.h"
 #include "daemon/compare/judge/row_builder.h"
+#include "daemon/compare/origin/equal_tensors.h"
 #include "daemon/compare/origin/rank_order.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
@@ -25,6 +26,27 @@ bool IsInteger(const v1::ComparisonRow& row) {
     return !IsFloatingPoint(dtype) && !IsComplex(dtype);
   };
   return is_integer(row.golden().dtype()) && is_integer(row.target().dtype());
+}
+
+// Adds to the note which tensors of their own runs the tensors of a cause are
+// equal to.
+void AddEqualTensors(const TensorGroup& group, size_t pair, v1::Maker& maker) {
+  switch (maker.kind()) {
+    case v1::Maker::OP:
+    case v1::Maker::WEIGHT:
+    case v1::Maker::OWN_CODE:
+    case v1::Maker::MODEL_INPUTS:
+      break;
+    default:
+      return;
+  }
+  if (group.pairs[pair].golden == nullptr ||
+      group.pairs[pair].target == nullptr) {
+    return;
+  }
+  const std::string note = EqualTensorsNote(group.pairs, pair);
+  if (note.empty()) return;
+  maker.set_note(maker.note().empty() ? note : maker.note() + "; " + note);
 }
 
 }  // namespace
@@ -96,6 +118,7 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     if (is_further && is_own_code) return;
     failure.is_independent = found->is_independent && !is_own_code;
   }
+  AddEqualTensors(group, found->pair, failure.maker);
   ExplainMaker(group, found->pair, failure.maker);
   failure.position = static_cast<int32_t>(found->pair);
   failure.failed = static_cast<int32_t>(row_numbers_.size() - 1);

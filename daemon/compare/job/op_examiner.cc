@@ -63,13 +63,31 @@ absl::StatusOr<Elements> ReadExamined(const LogicalTensor& tensor,
   return out;
 }
 
-// Returns whether a source may be an input of an elementwise op, or a value for
-// each channel. Those of the same shape are the best.
+// Returns whether a source of another shape than the output may be a value for
+// each channel, or an input of an elementwise op in another arrangement.
 bool MayBeInput(const LogicalTensor& source, const LogicalTensor& output) {
-  if (source.shape == output.shape) return true;
   const uint64_t count = ElementCount(source.shape);
   return count <= kExaminedElementsMax &&
          (source.shape.size() == 1 || count == ElementCount(output.shape));
+}
+
+// Returns whether an input of an op without parts may determine its result
+// although its shape is another one, as the keys of an attention do.
+bool MayBeOperand(const LogicalTensor& source, const LogicalTensor& output) {
+  return source.shape.size() >= 2 && output.shape.size() >= 3 &&
+         ElementCount(source.shape) <= kExaminedElementsMax / 2 &&
+         ElementCount(output.shape) <= kExaminedElementsMax / 2;
+}
+
+// How a source may be an input of the op, the best first.
+enum class InputRank { kSameShape, kOfChannels, kOperand, kNone };
+
+InputRank RankOf(const LogicalTensor& source, const LogicalTensor& output,
+                 bool is_op) {
+  if (source.shape == output.shape) return InputRank::kSameShape;
+  if (MayBeInput(source, output)) return InputRank::kOfChannels;
+  return is_op && MayBeOperand(source, output) ? InputRank::kOperand
+                                               : InputRank::kNone;
 }
 
 std::string NameOfSource(const TensorKey& key, bool names_op) {
@@ -115,7 +133,7 @@ bool CanBeExamined(const TensorPair& pair) {
   return pair.golden != nullptr && pair.target != nullptr &&
          HasRealElements(*pair.golden) && HasRealElements(*pair.target) &&
          ElementCount(pair.golden->shape) == ElementCount(pair.target->shape) &&
-         ElementCount(pair.golden->shape) >= explain::kExaminedElementsMin &&
+         ElementCount(pair.golden->shape) > 0 &&
          !IsInAnyOrder(*pair.golden, *pair.target) &&
          (pair.golden->shape == pair.target->shape ||
           ElementCount(pair.golden->shape) <= kExaminedElementsMax);
@@ -135,12 +153,13 @@ absl::StatusOr<ExaminedOp> ReadExaminedOp(
       out.golden, ReadExamined(*pair.golden, "golden", runs.golden, observer));
   MSITD_ASSIGN_OR_RETURN(
       out.target, ReadExamined(*pair.target, "target", runs.target, observer));
-  for (const bool is_same_shape : {true, false}) {
+  for (const InputRank rank :
+       {InputRank::kSameShape, InputRank::kOfChannels, InputRank::kOperand}) {
     for (const TensorPair* const source : sources) {
       const LogicalTensor& tensor = *source->golden;
       if (out.inputs.size() == explain::kExaminedInputsMax) break;
-      if ((tensor.shape == pair.golden->shape) != is_same_shape ||
-          !HasRealElements(tensor) || !MayBeInput(tensor, *pair.golden)) {
+      if (!HasRealElements(tensor) ||
+          RankOf(tensor, *pair.golden, /*is_op=*/!name_ops) != rank) {
         continue;
       }
       absl::StatusOr<Elements> elements =
@@ -151,6 +170,8 @@ absl::StatusOr<ExaminedOp> ReadExaminedOp(
           {NameOfSource(tensor.key, name_ops), *std::move(elements)});
     }
   }
+  // Few elements repeat by chance.
+  if (out.golden.values.size() < explain::kExaminedElementsMin) return out;
   out.stale_token = StaleTokenOf(*pair.target, runs.target, observer);
   // A result that the golden run repeats as well need not be stale.
   if (out.stale_token.has_value() &&

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "daemon/compare/judge/precision.h"
+#include "daemon/compare/origin/call_order.h"
 #include "daemon/compare/origin/row_error.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
@@ -576,6 +578,11 @@ std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
   if (of.role != Role::kWeight && (of.role == Role::kInput || call.has_parts)) {
     AddOnly(tree_->OnlyGolden(scope, after, event), "golden calls", notes);
     AddOnly(tree_->OnlyTarget(scope, after, event), "target calls", notes);
+  }
+  if (of.role == Role::kInput) {
+    std::string order =
+        CallOrderNote(*tree_, *pairs_, static_cast<size_t>(event));
+    if (!order.empty()) notes.push_back(std::move(order));
   }
   if (of.role == Role::kOutput && !call.has_input &&
       (!call.has_parts || !tree_->has_inputs())) {

@@ -52,7 +52,13 @@ for family, name, subjects, note, more in (
         (),
     ),
     ("gqa_repeat", "groups_repeated_in_another_order", ("llama", "moe"), "", ()),
-    ("gate_up", "gate_and_up_exchanged", ("llama",), "", ()),
+    (
+        "gate_up",
+        "gate_and_up_exchanged",
+        ("llama",),
+        r"gate_proj output/0.* in golden, to .*up_proj output/0.* in the target",
+        (),
+    ),
     ("dropout", "dropout_active", ("vit",), "target True, golden False", ()),
     ("position_ids", "positions_off_by_one", ("llama", "moe"), "", ()),
     (
@@ -62,7 +68,13 @@ for family, name, subjects, note, more in (
         "target 7, golden 8",
         (),
     ),
-    ("tied_weights", "head_untied", ("tied",), "", ()),
+    (
+        "tied_weights",
+        "head_untied",
+        ("tied",),
+        r"equal to .*embed.* only in golden",
+        (),
+    ),
     ("loss_scale", "loss_is_a_sum", ("train",), "reduction: target sum", ()),
     (
         "loss_scale",
@@ -260,7 +272,13 @@ def linear_kernel_sums_in_bfloat16(plot: Plot) -> Truth:
     return plot.break_part("down", functional, "linear", wrong)
 
 
-@seed(HALF, "gate_up", ("moe",), ("SWAPPED_INPUTS",))
+@seed(
+    HALF,
+    "gate_up",
+    ("moe",),
+    ("SWAPPED_INPUTS",),
+    note=r"w1 output/0.* in golden, to .*w3 output/0.* in the target",
+)
 def gate_and_up_of_an_expert_exchanged(plot: Plot) -> Truth:
     expert = plot.setup.at(f"{plot.path('mlp')}.experts.1")
     expert.forward = lambda x: expert.w2(expert.w1(x) * expert.act_fn(expert.w3(x)))

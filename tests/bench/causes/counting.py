@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
-from judging_trials import NONE, RIGHT, WRONG, Outcome
+from judging_trials import NONE, NOT_ASKED, RIGHT, WRONG, Outcome
 from seeding import FAMILIES
 
 
@@ -35,15 +35,21 @@ def counted(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [one for one in outcomes if one.family and one.is_above_noise]
 
 
+def asked_alone(some: Iterable[Outcome]) -> list[Outcome]:
+    """Returns the trials for which verify and run origin were run."""
+    return [one for one in some if one.verify != NOT_ASKED]
+
+
 def _shares(some: Sequence[Outcome]) -> dict[str, Share]:
-    alone = [one for one in some if one.shows_by_itself]
-    others = [one for one in some if not one.shows_by_itself]
+    asked = asked_alone(some)
+    alone = [one for one in asked if one.shows_by_itself]
+    others = [one for one in asked if not one.shows_by_itself]
     return {
         "right op, golden run": share(some, lambda one: one.golden == RIGHT),
         "wrong op, golden run": share(some, lambda one: one.golden == WRONG),
         "right op, none: by itself": share(alone, lambda one: one.alone == RIGHT),
         "right op, none: others": share(others, lambda one: one.alone == RIGHT),
-        "wrong op, none": share(some, lambda one: one.is_wrong_alone),
+        "wrong op, none": share(asked, lambda one: one.is_wrong_alone),
         "right cause": share(some, lambda one: one.is_explained),
         "by an explanation": share(some, lambda one: one.cause == RIGHT),
         "wrong cause": share(some, lambda one: one.cause == WRONG),
@@ -100,18 +106,20 @@ class Bar:
 def bars(outcomes: Iterable[Outcome]) -> list[Bar]:
     """Returns the bars of the trials with mistakes."""
     some = counted(outcomes)
-    alone = [one for one in some if one.shows_by_itself]
+    asked = asked_alone(some)
+    alone = [one for one in asked if one.shows_by_itself]
+    by_itself = Bar(
+        "right op without one, of mistakes that show by themselves",
+        share(alone, lambda one: one.alone == RIGHT),
+        0.6,
+    )
     return [
         Bar(
             "right op with a golden run",
             share(some, lambda one: one.golden == RIGHT),
             0.8,
         ),
-        Bar(
-            "right op without one, of mistakes that show by themselves",
-            share(alone, lambda one: one.alone == RIGHT),
-            0.6,
-        ),
+        *([by_itself] if asked or not some else []),
         Bar("right cause", share(some, lambda one: one.is_explained), 0.6),
         Bar("wrong cause", share(some, lambda one: one.cause == WRONG), 0.05, True),
     ]
@@ -123,8 +131,8 @@ def facts(outcomes: Sequence[Outcome]) -> list[str]:
     healthy = [one for one in outcomes if not one.family]
     quiet = [one for one in outcomes if one.family and not one.is_above_noise]
     named = share(healthy, lambda one: (one.golden, one.cause) != (NONE, NONE))
-    named_alone = share(healthy, lambda one: one.is_wrong_alone)
-    everything = share(some, lambda one: one.alone == RIGHT)
+    named_alone = share(asked_alone(healthy), lambda one: one.is_wrong_alone)
+    everything = share(asked_alone(some), lambda one: one.alone == RIGHT)
     within = sum(not one.failure for one in quiet)
     lines = [
         f"right op without a golden run, of all mistakes: {everything}",

@@ -21,6 +21,8 @@ from verdicts import Positions, header, names, spans
 from daemon import Daemon
 
 RIGHT, WRONG, NONE = "right", "wrong", "none"
+# The command was not run.
+NOT_ASKED = "not asked"
 BLAMED = ("OP", "WEIGHT", "OWN_CODE")
 _WRONG_LINE = re.compile(
     r"^wrong by itself +(?P<op>\S+) call (?P<call>\d+)(?: in \S+)?, "
@@ -141,8 +143,9 @@ def is_noted(answer: dict[str, Any], mistake: Mistake | None) -> bool:
 class Judge:
     """Records and judges trials with one daemon."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, asks_compare_only: bool = False) -> None:
         self._daemon = daemon
+        self._asks_compare_only = asks_compare_only
         self._recorder = Recorder(daemon.endpoint)
         self._positions: dict[str, Positions] = {}
 
@@ -172,6 +175,9 @@ class Judge:
             answer[0], mistake, truth, positions
         )
         outcome.is_noted = outcome.golden == RIGHT and is_noted(answer[0], mistake)
+        if self._asks_compare_only:
+            outcome.origin = outcome.verify = NOT_ASKED
+            return
         outcome.origin = self._origin(recorded, mistake, outcome.texts)
         outcome.verify = self._verify(recorded, mistake, outcome.texts)
 

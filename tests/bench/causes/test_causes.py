@@ -11,7 +11,16 @@ import counting
 import pytest
 import torch
 from anatomy import Place
-from judging_trials import NONE, RIGHT, WRONG, Judge, Outcome, is_noted, judge_golden
+from judging_trials import (
+    NONE,
+    NOT_ASKED,
+    RIGHT,
+    WRONG,
+    Judge,
+    Outcome,
+    is_noted,
+    judge_golden,
+)
 from seeding import FAMILIES, HALVES, MISTAKES
 from torch.nn import functional
 from trials import HEALTHY, Trial, all_trials, target_of
@@ -66,7 +75,7 @@ def test_functions_are_restored() -> None:
         assert (functional.linear, torch.Tensor.index_copy_) == plain
 
 
-def test_both_halves_have_mistakes_of_all_families() -> None:
+def test_all_halves_have_mistakes_of_all_families() -> None:
     for half in HALVES:
         found = {one.family for one in MISTAKES.values() if one.half == half}
         assert found == set(FAMILIES)
@@ -74,7 +83,7 @@ def test_both_halves_have_mistakes_of_all_families() -> None:
     assert len({one.name for one in trials}) == len(trials)
 
 
-def test_the_held_out_half_is_frozen() -> None:
+def test_the_held_out_halves_are_frozen() -> None:
     """Other mistakes need another half, which was never run."""
     frozen = json.loads((HERE / "frozen.json").read_text())
     assert frozen == {
@@ -149,6 +158,15 @@ def test_bars_are_met_or_missed() -> None:
     # 4 of 5 are exactly 80 %, and 1 of 5 exceeds 5 %.
     met = [bar.is_met for bar in counting.bars([right] * 4 + [wrong])]
     assert met == [True, True, True, False]
+
+
+def test_commands_that_were_not_run_have_no_bar() -> None:
+    asked = _outcome(golden=RIGHT, cause=RIGHT)
+    not_asked = dataclasses.replace(asked, verify=NOT_ASKED, origin=NOT_ASKED)
+    assert [bar.is_met for bar in counting.bars([asked])] == [True, False, True, True]
+    assert all(bar.is_met for bar in counting.bars([not_asked]))
+    assert len(counting.bars([not_asked])) == 3
+    assert "of all mistakes: -" in counting.facts([not_asked])[0]
 
 
 def test_origins_precede_results_of_verify_and_wrong_ops_of_both_count() -> None:

@@ -15,8 +15,9 @@ from subjects import Setup, convert, make
 SIZES = {
     "calibration": Config(),
     "held_out": Config(hidden=128, inner=192, heads=8, kv_heads=2),
+    "held_out_2": Config(hidden=96, inner=160, heads=4, kv_heads=2),
 }
-DRAWS = {"calibration": 0, "held_out": 3}
+DRAWS = {"calibration": 0, "held_out": 3, "held_out_2": 7}
 WORLD_SIZE = 2
 
 
@@ -50,6 +51,7 @@ SUBJECTS = {
         "llama", "Llama with a paged cache for two requests", finish=serving.serve
     ),
     "ranks": Subject("llama", "Llama on two ranks", parallel.split),
+    "gpt2": Subject("gpt2", "GPT-2: a prompt and two words, with a cache"),
     "moe": Subject("mixtral", "Mixtral with 4 experts"),
     "vit": Subject("vit", "ViT"),
     "train": Subject("train", "three steps of AdamW on Llama"),
@@ -65,7 +67,7 @@ def build(subject: str, precision: str, half: str, mistake: Mistake | None) -> S
         layers=2 if meant.judged == "train" else 3,
         experts=4 if meant.judged == "mixtral" else 0,
     )
-    is_llama = meant.judged != "vit"
+    is_llama = meant.judged not in ("vit", "gpt2")
     setup = make(
         meant.judged,
         "float32",

@@ -6,6 +6,9 @@ import random
 
 # Imported to register their mistakes.
 import calibration  # noqa: F401
+import held_out_2_attention  # noqa: F401
+import held_out_2_parts  # noqa: F401
+import held_out_2_systems  # noqa: F401
 import held_out_attention  # noqa: F401
 import held_out_parts  # noqa: F401
 import held_out_systems  # noqa: F401
