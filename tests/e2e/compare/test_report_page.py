@@ -321,6 +321,44 @@ def test_both_colour_schemes_can_be_read(tmp_path: Path, template: str) -> None:
             assert ratios[name] >= 3, (scheme, ratios)
 
 
+def test_a_report_may_have_no_rows(tmp_path: Path, template: str) -> None:
+    found = run(
+        tmp_path,
+        page(template, 0),
+        """
+        found.count=count();
+        for(const key of ['ArrowDown','Enter','+','0'])press(key,$('canvas.heat'));
+        for(const key of ['n','p','j','k','Escape'])press(key);
+        $('.map select').value='layer';
+        $('.map select').dispatchEvent(new Event('change'));
+        found.options=[...$('.metric').options].map(o=>o.textContent);
+        found.links=document.querySelectorAll('.go').length;
+        """,
+    )
+    assert found["count"] == "0 of 0 rows"
+    assert found["options"] == ["the bound that decided"]
+    # Its row is not part of the report.
+    assert found["links"] == 0
+
+
+def test_a_row_without_the_metric_has_no_color(tmp_path: Path, template: str) -> None:
+    found = run(
+        tmp_path,
+        page(template, 100),
+        """
+        // Of a row that passes, and of one that fails.
+        ROWS[96].cells[18]=ROWS[93].cells[18]=null;
+        const measure=new Measure(2);
+        found.levels=[96,93,97].map(i=>measure.level(ROWS[i]));
+        found.limits=[NONE,FAIL_FIRST,PASS_FIRST];
+        """,
+    )
+    levels, limits = found["levels"], found["limits"]
+    assert isinstance(levels, list) and isinstance(limits, list)
+    none, fail, passes = limits
+    assert levels[0] == none and levels[1] >= fail and passes <= levels[2] < fail
+
+
 def test_names_are_defined_in_one_module(template: str) -> None:
     script = template[template.index('"use strict"') :]
     # All modules share the scope of one script.

@@ -2,7 +2,7 @@
 // The number of a row that both plots show: its share of the bound, or a metric.
 import { toNumber } from "./format.js";
 import { DATA, ROWS } from "./frozen.js";
-import { levelOf } from "./grid.js";
+import { NONE, levelOf } from "./grid.js";
 
 /** @typedef {import("./frozen.js").FrozenRow} FrozenRow */
 
@@ -80,7 +80,9 @@ export class Measure {
     const group = { fails, passes: verdict === "pass", isUnmatched: verdict === "unmatched", share: this.error(row) };
     if (this.metric < 0) return levelOf(group);
     const part = this.partOf(group.share);
-    return levelOf(group, Number.isNaN(part) ? Number(fails) : part);
+    if (!Number.isNaN(part)) return levelOf(group, part);
+    // A row that passes without this metric has no color.
+    return group.passes ? NONE : levelOf(group, 1);
   }
 
   label() {

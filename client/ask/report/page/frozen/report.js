@@ -38,7 +38,7 @@ class Report {
     /** @type {{label: string, has: (row: FrozenRow) => boolean} | null} Rows that a click has chosen. */
     this.pick = null;
     this.main = /** @type {HTMLElement} */ (document.querySelector("main"));
-    this.table = new RowView(this.columns(), signal, (row) => this.open(row), () => this.filter());
+    this.table = new RowView(this.columns(), signal, (row, isStep) => this.open(row, isStep), () => this.filter());
     this.table.opensBeside = true;
     this.filters = new Filters(VERDICTS, "", "op, reason, rank:0, token:3", () => this.filter());
     this.filters.setCounts(VERDICTS.map((verdict) => ROWS.filter((row) => row.verdict === verdict).length));
@@ -157,12 +157,12 @@ class Report {
     this.table.sortBy(null);
   }
 
-  /** @param {FrozenRow} row */
-  open(row) {
+  /** @param {FrozenRow} row @param {boolean} isStep Whether the table remains in view. */
+  open(row, isStep) {
     this.table.current = row;
     this.detail.show(row);
     this.table.draw();
-    this.detail.element.scrollIntoView({ block: "nearest" });
+    if (!isStep) this.detail.element.scrollIntoView({ block: "nearest" });
   }
 
   close() {

@@ -2,7 +2,7 @@
 // The cells of a heat map, and their colors.
 
 // A cell is a byte, so that the larger of two bytes is the worse of two cells.
-const NONE = 0;
+export const NONE = 0;
 export const SKIPPED = 1;
 export const PASS_FIRST = 2;
 const PASS_LAST = 120;

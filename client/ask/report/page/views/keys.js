@@ -11,7 +11,8 @@ export function onKeys(actions, signal) {
     if (!action || event.ctrlKey || event.metaKey || event.altKey) return;
     const { tagName } = /** @type {Element} */ (event.target);
     if (event.key !== "Escape" && ["INPUT", "SELECT", "TEXTAREA"].includes(tagName)) return;
-    event.preventDefault();
+    // In a field, Escape also clears a search.
+    if (event.key !== "Escape") event.preventDefault();
     action();
   }, { signal });
 }

@@ -54,7 +54,8 @@ export class RowView {
   /**
    * @param {Column[]} columns
    * @param {AbortSignal} signal
-   * @param {((row: any) => void) | null} onOpen Null if rows cannot be opened.
+   * @param {((row: any, isStep: boolean) => void) | null} onOpen Null if rows
+   *     cannot be opened. After a step, the table remains in view.
    * @param {(() => void) | null} onSort Called when the user has chosen another
    *     order. Null if rows have only one.
    */
@@ -185,9 +186,9 @@ export class RowView {
     return line instanceof HTMLElement && line.dataset.i !== undefined ? Number(line.dataset.i) : -1;
   }
 
-  /** @param {number} i */
-  open(i) {
-    if (this.onOpen && i in this.rows) this.onOpen(this.rows[i]);
+  /** @param {number} i @param {boolean} isStep Whether another row was open. */
+  open(i, isStep = false) {
+    if (this.onOpen && i in this.rows) this.onOpen(this.rows[i], isStep);
   }
 
   /**
@@ -224,7 +225,7 @@ export class RowView {
 
   /** @param {number} i */
   goTo(i) {
-    if (this.opensBeside) this.open(i);
+    if (this.opensBeside) this.open(i, true);
     this.reveal(i);
     this.scroll.scrollIntoView({ block: "nearest" });
   }
@@ -237,7 +238,7 @@ export class RowView {
     if (event.key === "Enter" || event.key === " ") {
       this.open(i);
     } else if (step && i + step in this.rows) {
-      if (this.current) this.open(i + step);
+      if (this.current) this.open(i + step, true);
       this.reveal(i + step);
     } else {
       return;
