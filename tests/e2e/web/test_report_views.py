@@ -123,6 +123,11 @@ def test_a_report_of_many_rows_is_printed(browser: Browser, report: Path) -> Non
         "document.querySelectorAll('.rows tr[data-row]').length"
     )
     assert printed == PRINTED_ROWS_MAX
+    last = browser.run("[...document.querySelectorAll('.rows tr')].pop().textContent")
+    assert last == "99\u2009500 more rows are not printed"
+    browser.show(794, 1123)
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    assert browser.run("document.documentElement.scrollWidth") <= 794
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("document.querySelectorAll('.rows tr').length") < 100
     pdf = base64.b64decode(browser.send("Page.printToPDF")["data"])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table of rows, of which only the visible ones are elements.
 import { h } from "./dom.js";
-import { numberText, shareText, toNumber } from "./format.js";
+import { countText, numberText, shareText, toNumber } from "./format.js";
 
 const ROW_HEIGHT = 24;
 const NARROW_ROW_HEIGHT = 48;
@@ -160,6 +160,10 @@ export class RowView {
         ? /** @type {HTMLElement} */ (document.activeElement).dataset.i : undefined;
     const shown = [pad(first), ...this.rows.slice(first, last).map((row, i) => this.line(row, first + i, columns, stop)),
         pad(this.rows.length - last)];
+    const rest = this.rows.length - last;
+    if (this.isPrinting && rest > 0) {
+      shown.push(h("tr", {}, h("td", { colspan: columns.length }, `${countText(rest)} more rows are not printed`)));
+    }
     this.body.replaceChildren(.../** @type {Node[]} */ (shown.filter((line) => line !== null)));
     if (focused !== undefined) this.lineOf(focused)?.focus({ preventScroll: true });
   }
