@@ -17,7 +17,7 @@ function(msitd_page_text out path)
 endfunction()
 
 # msitd_page_script(OUT PATHS...) joins modules into one script, for a page that is a
-# single file. Each comes after those that it imports. All share one scope, so that
+# single file. Each follows those that it imports. All share one scope, so that
 # a name may be defined at the top of only one of them.
 function(msitd_page_script out)
   set(script "")

@@ -41,8 +41,6 @@ def test_the_page_shows_and_filters_and_sorts(tmp_path: Path, template: str) -> 
         reset();
         type('layers.7 token:3');found.one=count();
         type('needs');found.reason=count();
-        type('=layers.7');found.exact=count();
-        type('LAYERS.7?');found.pattern=count();
         reset();
         click('row');
         const at=REPORT.map.middleOf(0,0);
@@ -74,14 +72,27 @@ def test_the_page_shows_and_filters_and_sorts(tmp_path: Path, template: str) -> 
     assert found["one"] == "11 of 1000 rows"
     assert found["reason"] == "100 of 1000 rows"
     assert found["sort"] == "descending"
-    # layers.7, and layers.70 to layers.79, at ten tokens.
-    assert found["exact"] == "10 of 1000 rows"
-    assert found["pattern"] == "100 of 1000 rows"
     assert found["picked"] == "1 of 1000 rows"
     assert found["label"] == "only layers.0, token 0"
     assert isinstance(found["colors"], int) and found["colors"] > 20
     # All compared rows.
     assert found["points"] == 990
+
+
+def test_ops_are_found_by_patterns(tmp_path: Path, template: str) -> None:
+    found = run(
+        tmp_path,
+        page(template, 1000),
+        """
+        for(const text of ['=layers.7','LAYERS.7?','*.7','=Layers.7 token:3','a*z'])
+          {type(text);found[text]=count();}
+        """,
+    )
+    # layers.7, and layers.70 to layers.79, at ten tokens.
+    assert found["=layers.7"] == found["*.7"] == "10 of 1000 rows"
+    assert found["LAYERS.7?"] == "100 of 1000 rows"
+    assert found["=Layers.7 token:3"] == "1 of 1000 rows"
+    assert found["a*z"] == "0 of 1000 rows"
 
 
 def test_what_fails_comes_first(tmp_path: Path, template: str) -> None:
@@ -346,7 +357,7 @@ def test_a_row_without_the_metric_has_no_color(tmp_path: Path, template: str) ->
         tmp_path,
         page(template, 100),
         """
-        // Of a row that passes, and of one that fails.
+        // A row that passes, and one that fails.
         ROWS[96].cells[18]=ROWS[93].cells[18]=null;
         const measure=new Measure(2);
         found.levels=[96,93,97].map(i=>measure.level(ROWS[i]));
