@@ -128,6 +128,7 @@ def test_a_report_of_many_rows_is_printed(browser: Browser, report: Path) -> Non
     browser.show(794, 1123)
     browser.send("Emulation.setEmulatedMedia", media="print")
     assert browser.run("document.documentElement.scrollWidth") <= 794
+    browser.send("Emulation.setEmulatedMedia", media="")
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run("document.querySelectorAll('.rows tr').length") < 100
     pdf = base64.b64decode(browser.send("Page.printToPDF")["data"])

@@ -147,7 +147,8 @@ export class RowView {
     let first = Math.max(0, Math.floor(this.scroll.scrollTop / height) - SPARE_ROWS);
     let last = first + Math.ceil(this.scroll.clientHeight / height) + 2 * SPARE_ROWS;
     if (this.isPrinting) [first, last] = [0, PRINTED_ROWS_MAX];
-    last = Math.min(this.rows.length, last);
+    // A box without a height of its own would grow with its rows.
+    last = Math.min(this.rows.length, last, first + PRINTED_ROWS_MAX);
     const pad = (/** @type {number} */ count) => {
       if (count <= 0) return null;
       const space = h("td", { class: "pad", colspan: columns.length });
