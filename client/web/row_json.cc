@@ -44,6 +44,7 @@ std::string RowJson(const v1::ComparisonRow& row, const Bounds& bounds) {
               {"reason", row.reason()},
               {"predicate", row.predicate()},
               {"pairing", ask::PairingText(row)},
+              {"ranks", ask::ShardRanksText(row)},
               {"shards", ask::ShardsText(row)},
               {"request", row.request()},
               {"non_finite", ask::NonFiniteFlags(row)},

@@ -2,15 +2,18 @@
 // A comparison: the result in a sentence, findings, and the rows.
 import { ApiError, call, poll, readLines, sleep } from "./api.js";
 import { curvesLink } from "./curves.js";
-import { factList, h, verdictMark } from "./dom.js";
+import { h } from "./dom.js";
+import { Filters, VERDICTS } from "./filters.js";
 import { countText, patternOf, toNumber } from "./format.js";
-import { HeatMap } from "./heat.js";
+import { GroupMap } from "./groups.js";
+import { headView } from "./head.js";
+import { onKeys } from "./keys.js";
 import { rowLink } from "./row.js";
 import { RowTable } from "./rows.js";
 import { comparisonLink } from "./runs.js";
 
-const VERDICTS = ["fail", "unmatched", "skipped", "pass"];
-const SEARCH_DELAY_MS = 250;
+// Verdicts that are shown at first.
+const CHOSEN = "fail,unmatched";
 const RETRY_MS = 1000;
 // Time between two requests for the findings of a comparison that runs.
 const FINDINGS_MS = 1000;
@@ -22,63 +25,24 @@ const LIVE_ROWS_MAX = 1000;
 const isRunning = (comparison) => comparison.state === "PENDING" || comparison.state === "RUNNING";
 
 /**
- * Words of the search field as a selection.
- * @param {string} text
+ * What is chosen, as a selection of rows.
+ * @param {Filters} filters
  */
-function patternsOf(text) {
-  return text.split(/\s+/).filter((word) => word).map(patternOf);
+function selectionOf(filters) {
+  const on = filters.verdicts().map((verdict) => verdict.toUpperCase());
+  return {
+    verdicts: on.length === VERDICTS.length ? [] : on.length ? on : ["VERDICT_UNSPECIFIED"],
+    op_patterns: filters.find.value.split(/\s+/).filter((word) => word).map(patternOf),
+  };
 }
 
-/**
- * What the user has selected. The address has the same.
- */
-class Filters {
-  /**
-   * @param {URLSearchParams} query
-   * @param {(selection: import("./rows.js").Selection, query: URLSearchParams) => void} onChange
-   */
-  constructor(query, onChange) {
-    this.onChange = onChange;
-    const chosen = (query.get("verdicts") ?? "fail,unmatched").split(",");
-    this.boxes = VERDICTS.map((verdict) => /** @type {HTMLInputElement} */ (
-        h("input", { type: "checkbox", value: verdict, checked: chosen.includes(verdict),
-        onchange: () => this.change() })));
-    this.find = /** @type {HTMLInputElement} */ (h("input", {
-      type: "search", placeholder: "op, such as mlp or *.attn", "aria-label": "Search ops",
-      value: query.get("find") || "", oninput: () => this.changeSoon(),
-    }));
-    this.timer = 0;
-    this.counts = VERDICTS.map(() => h("span", { class: "dim" }));
-    this.element = h("div", { class: "bar" }, this.find,
-      ...VERDICTS.map((verdict, i) => h("label", {}, this.boxes[i], " ",
-          h("span", { class: verdict === "fail" && "bad" }, verdict), " ", this.counts[i])));
-  }
-
-  /** @param {number[]} counts Rows by verdict, in the order of VERDICTS. */
-  setCounts(counts) {
-    this.counts.forEach((element, i) => { element.textContent = countText(counts[i]); });
-  }
-
-  selection() {
-    const on = this.boxes.filter((box) => box.checked).map((box) => box.value.toUpperCase());
-    return {
-      verdicts: on.length === VERDICTS.length ? [] : on.length ? on : ["VERDICT_UNSPECIFIED"],
-      op_patterns: patternsOf(this.find.value),
-    };
-  }
-
-  change() {
-    const query = new URLSearchParams();
-    const on = this.boxes.filter((box) => box.checked).map((box) => box.value);
-    if (on.join() !== "fail,unmatched") query.set("verdicts", on.join());
-    if (this.find.value) query.set("find", this.find.value);
-    this.onChange(this.selection(), query);
-  }
-
-  changeSoon() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.change(), SEARCH_DELAY_MS);
-  }
+/** @param {Filters} filters */
+function queryOf(filters) {
+  const query = new URLSearchParams();
+  const on = filters.verdicts().join();
+  if (on !== CHOSEN) query.set("verdicts", on);
+  if (filters.find.value) query.set("find", filters.find.value);
+  return query;
 }
 
 /** The result, the findings and the setup; replaced while a comparison runs. */
@@ -92,28 +56,25 @@ class Head {
   /** @param {any} page */
   show(page) {
     const comparison = page.comparison;
-    const link = page.nodes ? null : (/** @type {number} */ row) => rowLink(this.name, row);
-    const setup = this.element.querySelector("details");
-    this.element.replaceChildren(
-      h("h1", {}, page.title),
-      h("p", {}, verdictMark(isRunning(comparison) ? "-" : page.verdict), " ",
-        h("span", { class: "dim" }, `comparison ${this.name}`,
-          isRunning(comparison) ? `, ${comparison.state.toLowerCase()}` : "")),
-      h("p", { class: "views" },
-        h("a", { href: `${comparisonLink(this.name)}/modules` }, "Module tree"),
-        h("a", { href: curvesLink([comparison.golden_run, comparison.target_run], []) }, "Curves of both runs")),
-      page.nodes ? h("p", { class: "dim" }, "Rows of several daemons are not opened, since each daemon has its own " +
-        "numbers. Serve the page of one daemon.") : "",
-      factList(page.findings, link),
-      h("details", { open: setup?.open }, h("summary", {}, "What was compared"),
-        factList(page.setup, link)));
+    const running = isRunning(comparison);
+    const linkOf = (/** @type {number} */ row) => page.nodes ? null : h("a", { href: rowLink(this.name, row) });
+    const isOpen = this.element.querySelector("details")?.open || false;
+    this.element.replaceChildren(h("h1", {}, page.title), headView({
+      name: this.name, verdict: running ? "-" : page.verdict, state: running ? comparison.state.toLowerCase() : "",
+      findings: page.findings, setup: page.setup,
+    }, linkOf, isOpen,
+    h("p", { class: "views" },
+      h("a", { href: `${comparisonLink(this.name)}/modules` }, "Module tree"),
+      h("a", { href: curvesLink([comparison.golden_run, comparison.target_run], []) }, "Curves of both runs")),
+    page.nodes && h("p", { class: "dim" }, "Rows of several daemons are not opened, since each daemon has its own " +
+        "numbers. Serve the page of one daemon.")));
   }
 }
 
 /** @param {any} comparison */
 const countsOf = (comparison) => VERDICTS.map((verdict) => toNumber(comparison[`${verdict}_count`]));
 
-/** @typedef {{head: Head, filters: Filters, table: RowTable, map: HeatMap, progress: HTMLElement}} Parts */
+/** @typedef {{head: Head, filters: Filters, table: RowTable, map: GroupMap, progress: HTMLElement}} Parts */
 
 /**
  * @param {string} state
@@ -234,23 +195,24 @@ export async function showComparison(view) {
   const metrics = page.metrics.filter((/** @type {any} */ m) => m.in_default_columns)
       .map((/** @type {any} */ m) => m.name).concat(page.comparison.custom_metrics || []);
   const table = new RowTable(name, metrics, !page.nodes, view.signal);
-  const filters = new Filters(view.query, (selection, query) => {
-    view.keepQuery(query);
-    table.select(selection);
-  });
+  const filters = new Filters((view.query.get("verdicts") ?? CHOSEN).split(","), view.query.get("find") || "",
+      "op, such as mlp or *.attn", () => {
+        view.keepQuery(queryOf(filters));
+        table.select(selectionOf(filters));
+      });
   filters.setCounts(countsOf(page.comparison));
   const progress = h("p", { class: "dim", role: "status" });
-  const map = new HeatMap(name, page.comparison.first_divergence, view.signal);
+  const map = new GroupMap(name, page.comparison.first_divergence, view.signal);
   map.start("op");
   view.main.replaceChildren(head.element, progress, map.element, h("h2", {}, "Rows"),
     filters.element, table.count, table.scroll,
-    h("p", { class: "dim keys" }, "Keys: / search; in the table up, down, Enter."));
-  addEventListener("keydown", (event) => {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target instanceof HTMLInputElement) return;
-    event.preventDefault();
-    filters.find.focus();
-  }, { signal: view.signal });
-  await table.select(filters.selection());
+    h("p", { class: "dim keys" }, "Keys: / search, n next row that fails, p the one before; in the table up, down, Enter."));
+  onKeys({
+    "/": () => filters.find.focus(),
+    n: () => table.nextFailing(1),
+    p: () => table.nextFailing(-1),
+  }, view.signal);
+  await table.select(selectionOf(filters));
   if (isRunning(page.comparison)) {
     await follow(view, name, countsOf(page.comparison), { head, filters, table, map, progress });
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Curves over tokens. Points that are too many for the screen are reduced to
 // ranges: a single outlier among thousands of tokens stays visible.
+import { ticksOf } from "./axis.js";
 import { h, svg } from "./dom.js";
 import { countText, numberText } from "./format.js";
 
@@ -68,25 +69,6 @@ export function reduce(series, isLog) {
     return found;
   });
   return { series, first, step, points };
-}
-
-/**
- * Round numbers from `low` to `high`.
- * @param {number} low
- * @param {number} high
- * @param {number} count
- */
-export function ticksOf(low, high, count) {
-  const span = high - low;
-  if (!(span > 0) || !Number.isFinite(span)) return [low];
-  const rough = span / count;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) || rough;
-  const first = Math.ceil(low / step);
-  const last = Math.floor(high / step + 1e-9) - first;
-  // Steps that are too small for the numbers.
-  if (!(last <= 2 * count) || first + 1 === first) return [low];
-  return Array.from({ length: Math.max(last + 1, 0) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
 /** @param {Reduced} reduced @param {number} range */

@@ -3,8 +3,10 @@
 import { call } from "./api.js";
 import { curvesLink } from "./curves.js";
 import { dim, h, putText } from "./dom.js";
+import { metricTable, rowFacts, tensorText } from "./facts.js";
 import { exactWord, numberText, shareText, toNumber } from "./format.js";
 import { histogramView } from "./histogram.js";
+import { onKeys } from "./keys.js";
 import { hasLogits, logitsSection } from "./logits.js";
 import { comparisonLink } from "./runs.js";
 import { valuesSection } from "./values.js";
@@ -15,49 +17,16 @@ const NEIGHBOURS = 4;
 /** @param {string} comparison @param {number} row */
 export const rowLink = (comparison, row) => `${comparisonLink(comparison)}/row/${row}`;
 
-/** @param {any} row */
-export const tensorText = (row) => `${row.op} ${row.io}${row.index === "" ? "" : `/${row.index}`}`;
-
-/** @param {any} row */
-function facts(row) {
-  const list = h("dl", { class: "facts" });
-  /** @param {string} label @param {string} text */
-  const add = (label, text) => {
-    if (text === "") return;
-    list.append(h("dt", {}, label), putText(h("dd"), text));
-  };
-  add("verdict", row.verdict + (row.origin === "" ? "" : `, ${row.origin}`));
-  if (row.decided_by) add("decided by", `${row.decided_by}, ${shareText(row.share)} of its bound`);
-  add("needs", row.predicate);
-  add("place", row.shards || `rank ${row.rank}`);
-  add("token", `${row.token}${row.call ? `, call ${row.call}` : ""}`);
-  add("request", row.request);
-  add("dtype", row.dtype);
-  add("shape", row.shape);
-  add("target", row.pairing);
-  if (row.non_finite) {
-    add("NaN or Inf", ["in the target", "in golden", "on both sides"][row.non_finite - 1]);
-  }
-  return list;
-}
-
 /**
- * The metrics of the daemon, and those that were added to the row later.
- * @param {any} row
+ * A side of a histogram of the daemon.
+ * @param {string} name
+ * @param {any} histogram
+ * @returns {import("./histogram.js").Side | null}
  */
-function metricTable(row) {
-  /** @type {[string, any, string][]} */
-  const metrics = [
-    ...Object.entries(row.metrics).map(([name, value]) => /** @type {[string, any, string]} */ ([name, value, ""])),
-    ...Object.entries(row.custom_metrics || {}).map(([name, [value, text]]) =>
-        /** @type {[string, any, string]} */ ([name, value, text])),
-  ];
-  if (metrics.length === 0) return dim("No metrics: the pair was not measured.");
-  return h("table", { class: "small" }, h("tbody", {}, ...metrics.map(([name, value, text]) =>
-      h("tr", { class: name === row.decided_by && "on" }, h("th", { scope: "row" }, name),
-        h("td", { class: "n" }, value === null && text ? "" : numberText(value), " ",
-          text ? h("span", { class: "dim" }, text) : "")))));
-}
+const sideOf = (name, histogram) => histogram && {
+  name, low: toNumber(histogram.low), high: toNumber(histogram.high), counts: histogram.counts.map(toNumber),
+  below: toNumber(histogram.below_count), above: toNumber(histogram.above_count), nan: toNumber(histogram.nan_count),
+};
 
 /** @param {any} golden @param {any} target */
 function sideTable(golden, target) {
@@ -118,14 +87,14 @@ export async function showRow(view) {
   if (view.signal.aborted) return;
   const row = page.row;
   view.setTitle(`Row ${number}: ${tensorText(row)}`);
-  const histogram = histogramView(page.golden.histogram, page.target.histogram);
+  const histogram = histogramView([sideOf("golden", page.golden.histogram), sideOf("target", page.target.histogram)]);
   view.main.replaceChildren(
     h("p", { class: "path" }, h("a", { href: comparisonLink(comparison) }, comparison),
       ` \u203a row ${number}`),
     h("h1", {}, h("span", { class: `chip ${row.verdict}` }, row.verdict), " ", tensorText(row)),
     putText(h("p", { class: "reason" }), row.reason),
     h("div", { class: "columns" },
-      h("section", {}, facts(row), h("h2", {}, "Metrics"), metricTable(row)),
+      h("section", {}, rowFacts(row), h("h2", {}, "Metrics"), metricTable(row)),
       h("section", {}, h("h2", {}, "Values"), histogram,
         page.note ? dim(`${histogram ? "Not drawn" : "No histogram"}: ${page.note}`) : null,
         sideTable(page.golden.tensor, page.target.tensor),
@@ -134,13 +103,12 @@ export async function showRow(view) {
         h("h2", {}, "Rows before and after"), neighbours(comparison, near.rows, number))),
     h("div", { class: "columns" }, valuesSection(comparison, page, view),
       hasLogits(row) ? logitsSection(comparison, row, view.signal) : null));
-  addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLInputElement ||
-        event.target instanceof HTMLSelectElement) return;
-    if (event.key === "Escape") location.hash = comparisonLink(comparison);
-    if (event.key === "j" || event.key === "k") {
-      const next = number + (event.key === "j" ? 1 : -1);
-      if (near.rows.some((/** @type {any} */ r) => r.row === next)) location.hash = rowLink(comparison, next);
-    }
-  }, { signal: view.signal });
+  const go = (/** @type {number} */ next) => {
+    if (near.rows.some((/** @type {any} */ r) => r.row === next)) location.hash = rowLink(comparison, next);
+  };
+  onKeys({
+    Escape: () => { location.hash = comparisonLink(comparison); },
+    j: () => go(number + 1),
+    k: () => go(number - 1),
+  }, view.signal);
 }

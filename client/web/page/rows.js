@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of rows, of which only the visible ones are elements. Rows are
-// requested page by page as the user scrolls.
+// The table of the rows of a comparison, which are requested page by page as the
+// user scrolls.
 import { call } from "./api.js";
 import { h } from "./dom.js";
-import { numberText, shareText } from "./format.js";
-import { rowLink, tensorText } from "./row.js";
+import { numberText } from "./format.js";
+import { rowLink } from "./row.js";
+import { RowView, columnsWith, metricColumn } from "./table.js";
 
 const PAGE_ROWS = 200;
 // Rows that one table holds: some 100 MiB. Filters find what is beyond.
 const ROWS_MAX = 50_000;
-const ROW_HEIGHT = 24;
-const NARROW_ROW_HEIGHT = 48;
-const SPARE_ROWS = 12;
 
 /**
  * @typedef {object} Selection What the table shows, as in
@@ -20,38 +18,18 @@ const SPARE_ROWS = 12;
  * @property {string[]} op_patterns
  */
 
-/** @typedef {[string, string, (row: any) => string]} Column Heading, class and text. */
-
-/** @type {Column[]} */
-const COLUMNS = [
-  ["row", "n", (row) => String(row.row)],
-  ["verdict", "word", (row) => row.verdict],
-  ["op", "op", tensorText],
-  ["of bound", "n", (row) => shareText(row.share)],
-  ["reason", "reason", (row) => row.reason],
-  ["token", "n", (row) => String(row.token)],
-  ["rank", "n", (row) => String(row.rank)],
-  ["call", "n", (row) => String(row.call)],
-  ["dtype", "", (row) => row.dtype],
-  ["shape", "", (row) => row.shape],
-  ["origin", "", (row) => row.origin],
-];
-
 /**
  * A metric of the daemon, or one that was added to the row later, which may be
  * a text.
- * @param {any} row
  * @param {string} name
+ * @returns {import("./table.js").Column}
  */
-function metricText(row, name) {
-  if (name in row.metrics) return numberText(row.metrics[name]);
-  const [value, text] = row.custom_metrics?.[name] ?? [];
-  return value === null && text ? text : numberText(value);
-}
+const columnOf = (name) => {
+  const [, kind, valueOf] = metricColumn(name, (row) => row.metrics[name] ?? row.custom_metrics[name]?.[0]);
+  return [name, kind, valueOf, (value, row) => (value ?? null) === null && row.custom_metrics[name]?.[1] || numberText(value)];
+};
 
-const narrow = matchMedia("(max-width: 480px)");
-
-export class RowTable {
+export class RowTable extends RowView {
   /**
    * @param {string} comparison
    * @param {string[]} metrics Metrics to show, if rows have them.
@@ -59,14 +37,10 @@ export class RowTable {
    * @param {AbortSignal} signal
    */
   constructor(comparison, metrics, canOpen, signal) {
+    super(columnsWith(metrics.map(columnOf)), signal,
+        canOpen ? (row) => { location.hash = rowLink(comparison, row.row); } : null, null);
     this.comparison = comparison;
-    this.canOpen = canOpen;
     this.signal = signal;
-    /** @type {Column[]} */
-    this.columns = [...COLUMNS.slice(0, -1),
-      ...metrics.map((name) => /** @type {Column} */ (
-          [name, "n", (row) => metricText(row, name)])),
-      ...COLUMNS.slice(-1)];
     /** @type {any[]} */
     this.rows = [];
     this.token = "";
@@ -81,16 +55,7 @@ export class RowTable {
     this.loading = null;
     /** @type {Selection} */
     this.selection = { verdicts: [], op_patterns: [] };
-    this.body = h("tbody");
     this.count = h("span", { role: "status", class: "dim" });
-    this.scroll = h("div", { class: `rows scroll${canOpen ? " linked" : ""}`, tabindex: "0", role: "region",
-        "aria-label": "Rows", onscroll: () => this.draw() },
-      h("table", {}, h("thead", {}, h("tr", {}, ...this.columns.map(([name, kind]) =>
-          h("th", { scope: "col", class: kind }, name)))), this.body));
-    this.body.addEventListener("click", (event) => this.open(event));
-    this.body.addEventListener("keydown", (event) => this.onKey(event));
-    narrow.addEventListener("change", () => this.draw(), { signal });
-    new ResizeObserver(() => this.draw()).observe(this.scroll);
   }
 
   /**
@@ -216,60 +181,10 @@ export class RowTable {
     this.count.className = this.problem ? "problem" : "dim";
   }
 
-  height() { return narrow.matches ? NARROW_ROW_HEIGHT : ROW_HEIGHT; }
-
   draw() {
-    const height = this.height();
-    const first = Math.max(0, Math.floor(this.scroll.scrollTop / height) - SPARE_ROWS);
-    const last = Math.min(this.rows.length,
-        first + Math.ceil(this.scroll.clientHeight / height) + 2 * SPARE_ROWS);
-    const pad = (/** @type {number} */ count) => {
-      if (count <= 0) return null;
-      const space = h("td", { class: "pad", colspan: this.columns.length });
-      space.style.height = `${count * height}px`;
-      return h("tr", { "aria-hidden": "true" }, space);
-    };
-    const focused = this.body.contains(document.activeElement)
-        ? /** @type {HTMLElement} */ (document.activeElement).dataset.row : undefined;
-    const shown = [pad(first), ...this.rows.slice(first, last).map((row) => this.line(row)),
-        pad(this.rows.length - last)];
-    this.body.replaceChildren(.../** @type {Node[]} */ (shown.filter((line) => line !== null)));
-    if (focused !== undefined) {
-      /** @type {HTMLElement | null} */ (this.body.querySelector(`[data-row="${focused}"]`))
-          ?.focus({ preventScroll: true });
-    }
+    super.draw();
     this.showCount();
-    if (last + PAGE_ROWS / 2 > this.rows.length) this.load();
-  }
-
-  /** @param {any} row */
-  line(row) {
-    return h("tr", { class: row.verdict, "data-row": row.row, tabindex: "0" },
-        ...this.columns.map(([name, kind, text]) => h("td", { class: kind, title: kind === "reason" && text(row) },
-        name === "op" && narrow.matches ? h("span", {}, text(row), h("small", {}, row.reason)) : text(row))));
-  }
-
-  /** @param {any} event */
-  rowOf(event) {
-    const line = event.target.closest("tr");
-    return line instanceof HTMLElement && line.dataset.row !== undefined ? line : null;
-  }
-
-  /** @param {any} event */
-  open(event) {
-    const line = this.rowOf(event);
-    if (line && this.canOpen) location.hash = rowLink(this.comparison, Number(line.dataset.row));
-  }
-
-  /** @param {any} event */
-  onKey(event) {
-    const line = this.rowOf(event);
-    if (!line) return;
-    if (event.key === "Enter") return this.open(event);
-    const next = event.key === "ArrowDown" ? line.nextElementSibling
-        : event.key === "ArrowUp" ? line.previousElementSibling : null;
-    if (!(next instanceof HTMLElement) || next.dataset.row === undefined) return;
-    event.preventDefault();
-    next.focus();
+    const end = (this.scroll.scrollTop + this.scroll.clientHeight) / this.height();
+    if (end + PAGE_ROWS / 2 > this.rows.length) this.load();
   }
 }

@@ -539,12 +539,14 @@ def test_the_page_shows_them_and_finds_their_texts(
     out = tmp_path / "rows.html"
     daemon.ctl("compare", "report", "c-000001", "--out", str(out))
     script = """
-        const heads=[...document.querySelectorAll('#head th')].map(th=>th.dataset.column);
-        const cells=[...document.querySelectorAll('#body tr')].map(tr=>
+        const $=s=>document.querySelector(s);
+        const heads=[...document.querySelectorAll('.rows th')].map(th=>th.dataset.column);
+        const cells=[...document.querySelectorAll('.rows tbody tr')].map(tr=>
           [...tr.children].slice(heads.indexOf('worst')).map(td=>td.textContent));
-        $('find').value='five\\\\nis';$('find').oninput();
-        const found={heads:heads.slice(-3),cells,count:$('count').textContent,
-          options:[...$('metric').options].map(o=>o.textContent)};
+        const find=$('input[type=search]');find.value='five\\\\nis';
+        for(const name of ['input','change'])find.dispatchEvent(new Event(name));
+        const found={heads:heads.slice(-3),cells,count:$('.count').textContent,
+          options:[...$('.metric').options].map(o=>o.textContent)};
         document.title='FOUND'+JSON.stringify(found)+'END';
     """
     page = tmp_path / "page.html"

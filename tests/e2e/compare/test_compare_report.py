@@ -333,7 +333,7 @@ def test_html_report_needs_nothing_else(daemon: Daemon, tmp_path: Path) -> None:
     assert [row[9] for row in data["rows"]] == [1, 1]
     nl2 = data["metrics"].index("nl2")
     assert data["rows"][0][16 + nl2] == 1 / np.sqrt(5)
-    assert data["comparison"]["passes"] is False
+    assert data["comparison"]["verdict"] == "FAIL"
 
 
 def test_a_report_has_nothing_of_a_run_that_took_the_name(

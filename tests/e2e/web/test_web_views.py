@@ -135,7 +135,7 @@ def test_scales_of_numbers_that_are_close_are_finite(
 ) -> None:
     opened(browser, web)
     ticks = browser.run(
-        """import('/plot.js').then(({ ticksOf }) => [
+        """import('/axis.js').then(({ ticksOf }) => [
             [1, 1 + 2 ** -52], [1e17, 1e17 + 16], [-1e17 - 16, -1e17],
             [Math.log10(123456), Math.log10(123456 * (1 + 12 * 2 ** -52))],
             [0, 1], [-3, 7], [0.1, 0.4], [-1e308, 1e308],

@@ -154,6 +154,7 @@ class HtmlReport final : public ReportWriter {
           TextId(metric == nullptr ? std::string_view() : metric->text()));
     }
     line.insert(line.end(), texts.begin(), texts.end());
+    line.push_back(TextId(row.request()));
     line.push_back(TextId(PairingText(row)));
     line.push_back(TextId(AlikeReason(row.reason(), run_names_)));
     line.push_back(TextId(ShardRanksText(row)));
@@ -184,10 +185,14 @@ class HtmlReport final : public ReportWriter {
 
  private:
   Json ComparisonJson(const v1::Comparison& comparison) const {
-    const Conclusion conclusion = ConclusionOf(comparison, /*allowed=*/false);
+    Json first;
+    if (comparison.has_first_divergence()) {
+      const v1::ComparisonRow& row = comparison.first_divergence();
+      first = {{"op", row.op()}, {"token", row.token()}, {"rank", row.rank()}};
+    }
     return {{"name", comparison.name()},
-            {"passes", conclusion == Conclusion::kPass},
-            {"partial", conclusion == Conclusion::kPartial},
+            {"verdict", VerdictWord(comparison, /*allowed=*/false)},
+            {"first", std::move(first)},
             {"facts", FactsJson(FindingFacts(comparison))},
             {"setup", FactsJson(SetupFacts(comparison, facts_))}};
   }

@@ -5,8 +5,9 @@
 
 namespace msitd::ask {
 
-// Returns the page of the HTML report, report_page.html. `%DATA%` is the
-// placeholder for its data. Valid for the lifetime of the process.
+// Returns the page of the HTML report: frozen/report.html with its styles and
+// its script. `%DATA%` is the placeholder for its data. Valid for the lifetime
+// of the process.
 std::string_view ReportPage();
 
 }  // namespace msitd::ask

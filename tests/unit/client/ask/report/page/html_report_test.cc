@@ -94,7 +94,7 @@ TEST(HtmlReportTest, TheTitleIsTheFinding) {
       "%DATA% differs from a&lt;b&gt; from head on (rank 0, token 0). 2 of 3 "
       "tensors fail.";
   EXPECT_THAT(page, HasSubstr("<title>" + finding + "</title>"));
-  EXPECT_THAT(page, HasSubstr("<body>\n<h1>" + finding + "</h1>"));
+  EXPECT_THAT(page, HasSubstr("<main>\n<h1>" + finding + "</h1>"));
   EXPECT_EQ(DataOf(page)["comparison"]["name"], "c-000001");
   comparison.set_state(v1::Comparison::CANCELLED);
   EXPECT_THAT(PageOf({}, comparison, v1::ComparisonRow()),

