@@ -8,8 +8,8 @@
 
 namespace msitd::compare::explain {
 
-// Returns the factor, or the order, that explains why the target differs, for a tensor of
-// fewer than kExaminedElementsMin elements, such as a loss.
+// Returns the factor, or the order, that explains why the target differs, for a
+// tensor of fewer than kExaminedElementsMin elements, such as a loss.
 //
 // Any factor explains a single number, so only those that mistakes have are
 // accepted, and only if the numbers agree to 6 digits: -1, integers up to 1024

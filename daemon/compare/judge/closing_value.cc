@@ -13,8 +13,8 @@ namespace msitd::compare {
 namespace {
 
 // Returns the closing value from which `value` differs by at most `error` times
-// that value; nullopt if there is none. `value` must be finite, and `error` less
-// than a half.
+// that value; nullopt if there is none. `value` must be finite, and `error`
+// less than a half.
 std::optional<double> NearestClosing(double value, double error) {
   constexpr double kSmallest = 1e4;
   const double magnitude = -value;

@@ -21,8 +21,7 @@ namespace msitd::compare {
 // - Metrics are RowMetrics. They are copied as bytes unless they change.
 // - Protobuf parses and serializes all other fields.
 //
-// The price is that a field of a side looks absent unless `row()` is documented
-// to have it.
+// All other fields of a side are absent from `row()`.
 //
 // Thread-compatible. An object that is used for many rows reuses its memory.
 class StoredRow {

@@ -11,12 +11,12 @@
 // bytes that are not interpreted.
 //
 // Consecutive rows have the same fields and mostly the same bytes: names of
-// metrics, the predicate, and most of the names of tensors. What differs are
-// numbers and hashes in between. A row is therefore stored as edits of the
-// previous row, which takes about a third of its bytes. RocksDB would compress
-// a block as well, but only after all bytes were written to its log, which has
-// to be synced before a comparison ends. Comparing the rows in place is also
-// faster than a compressor that searches all earlier bytes.
+// metrics, the predicate, and most of the names of tensors. Numbers and hashes
+// in between differ. A row is therefore stored as edits of the previous row,
+// which takes about a third of its bytes. RocksDB would compress a block as
+// well, but only after all bytes were written to its log, which has to be
+// synced before a comparison ends. Comparing the rows in place is also faster
+// than a compressor that searches all earlier bytes.
 namespace msitd::storage {
 
 // Maximum number of rows of a block.
