@@ -844,8 +844,8 @@ def input_with_an_error(draw: Draw) -> Made:
     )
 
 
-@negative
-def other_attention(draw: Draw) -> Made:
+@fault
+def attention_of_another_scale(draw: Draw) -> Made:
     q, k, v = draw.of_heads(), draw.of_heads(), draw.of_heads()
     scale = draw.width**-0.5
 
@@ -857,7 +857,7 @@ def other_attention(draw: Draw) -> Made:
         lambda q, k, v: run(q, k, v, 1.0),
         lambda q, k, v: run(q, k, v, 0.5),
         {"input/0": q, "input/1": k, "input/2": v},
-        (),
+        ("SOFTMAX_SCALE",),
     )
 
 

@@ -130,13 +130,16 @@ std::optional<int64_t> StaleTokenOf(const LogicalTensor& tensor,
 }  // namespace
 
 bool CanBeExamined(const TensorPair& pair) {
-  return pair.golden != nullptr && pair.target != nullptr &&
-         HasRealElements(*pair.golden) && HasRealElements(*pair.target) &&
-         ElementCount(pair.golden->shape) == ElementCount(pair.target->shape) &&
-         ElementCount(pair.golden->shape) > 0 &&
-         !IsInAnyOrder(*pair.golden, *pair.target) &&
-         (pair.golden->shape == pair.target->shape ||
-          ElementCount(pair.golden->shape) <= kExaminedElementsMax);
+  if (pair.golden == nullptr || pair.target == nullptr ||
+      !HasRealElements(*pair.golden) || !HasRealElements(*pair.target) ||
+      IsInAnyOrder(*pair.golden, *pair.target)) {
+    return false;
+  }
+  const uint64_t count = ElementCount(pair.golden->shape);
+  if (pair.golden->shape == pair.target->shape) return count > 0;
+  return count == ElementCount(pair.target->shape) &&
+         count >= explain::kExaminedElementsMin &&
+         count <= kExaminedElementsMax;
 }
 
 absl::StatusOr<ExaminedOp> ReadExaminedOp(
