@@ -19,6 +19,9 @@ constexpr uint32_t kMetricTag =
     LengthTag(v1::ComparisonRow::kMetricsFieldNumber);
 constexpr uint32_t kNameTag = LengthTag(v1::MetricValue::kMetricFieldNumber);
 constexpr uint32_t kValueTag = Fixed64Tag(v1::MetricValue::kValueFieldNumber);
+// Bytes of the field with the value: its tag, and a double.
+constexpr size_t kValueBytes = 1 + sizeof(double);
+static_assert(kValueTag < 0x80);
 
 // Returns the field with the name of each metric.
 const std::array<std::string, kRowMetricCount>& NameFields() {
@@ -63,8 +66,11 @@ bool MetricDecoder::Add(std::string_view message) {
     next_ = next_ + 1 == names.size() ? 0 : next_ + 1;
     if (!message.starts_with(names[name])) continue;
     ByteReader in(message.substr(names[name].size()));
-    if (!in.done() && (in.GetVarint() != kValueTag)) break;
-    const double value = in.done() ? 0 : in.GetDouble();
+    double value = 0;
+    if (!in.done()) {
+      if (in.left() != kValueBytes || in.GetVarint() != kValueTag) break;
+      value = in.GetDouble();
+    }
     if (!in.done()) break;
     out_[name] = value;
     return true;

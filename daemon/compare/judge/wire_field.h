@@ -3,6 +3,7 @@
 
 #include <google/protobuf/wire_format_lite.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -36,14 +37,12 @@ struct WireField {
   uint64_t number = 0;         // The value of a varint or fixed64.
   std::string_view text = {};  // The value of a field with a length.
 
-  // Reads the next field. Returns false if there is none, and for a group,
-  // which messages of version 3 do not have.
+  // Reads the next field. Returns false if there is none, for a group, which
+  // messages of version 3 do not have, and for bytes that protobuf refuses.
   bool Read(ByteReader& in) {
-    tag = in.GetVarint();
     constexpr uint64_t kFirstTag = 8;  // Number 0 is invalid.
-    if (tag < kFirstTag || tag > std::numeric_limits<uint32_t>::max()) {
-      return false;
-    }
+    if (!ReadShortVarint(in, tag) || tag < kFirstTag) return false;
+    uint64_t bytes = 0;
     switch (internal::WireFormat::GetTagWireType(static_cast<uint32_t>(tag))) {
       case internal::WireFormat::WIRETYPE_VARINT:
         number = in.GetVarint();
@@ -52,7 +51,8 @@ struct WireField {
         number = in.GetFixed64();
         break;
       case internal::WireFormat::WIRETYPE_LENGTH_DELIMITED:
-        text = in.GetText();
+        if (!ReadShortVarint(in, bytes)) return false;
+        text = in.GetBytes(bytes);
         break;
       case internal::WireFormat::WIRETYPE_FIXED32:
         for (int i = 0; i < 4; ++i) in.GetByte();
@@ -61,6 +61,17 @@ struct WireField {
         return false;
     }
     return in.ok();
+  }
+
+ private:
+  // Reads a tag or a length, for which protobuf takes at most 5 bytes. Returns
+  // false if there is none, or if it needs more than 32 bits.
+  static bool ReadShortVarint(ByteReader& in, uint64_t& out) {
+    constexpr size_t kBytesMax = 5;
+    const size_t left = in.left();
+    out = in.GetVarint();
+    return in.ok() && left - in.left() <= kBytesMax &&
+           out <= std::numeric_limits<uint32_t>::max();
   }
 };
 

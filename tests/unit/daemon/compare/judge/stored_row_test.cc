@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <string_view>
 
 #include "daemon/compare/judge/metric_bytes.h"
 
@@ -234,6 +235,29 @@ TEST(StoredRowTest, DamagedBytesAreRefused) {
   for (const char* const text : {"\x0b", "\x01\x01", "\x4a\x05", "\xff"}) {
     EXPECT_FALSE(stored.Parse(text)) << text;
   }
+}
+
+TEST(StoredRowTest, MetricsAndLengthsThatProtobufRefusesAreRefused) {
+  const google::protobuf::LogSilencer silence;
+  StoredRow stored;
+  // A value that is cut off, and a value whose tag, or a side whose length, has
+  // more than 5 bytes.
+  const std::string_view padded = "\x84\x80\x80\x80\x80\x00";
+  const std::string rows[] = {
+      "\x7a\x06\x0a\x03nl2\x11",
+      "\x7a\x13\x0a\x03nl2\x91\x80\x80\x80\x80" + std::string(9, '\0'),
+      "\x4a" + std::string(padded.data(), 6) + "\x0a\x02" + "ab",
+  };
+  for (const std::string& bytes : rows) {
+    EXPECT_FALSE(v1::ComparisonRow().ParseFromString(bytes));
+    EXPECT_FALSE(stored.Parse(bytes));
+  }
+  // The same without the padding.
+  EXPECT_TRUE(stored.Parse(std::string("\x7a\x0e\x0a\x03nl2\x11", 8) +
+                           std::string(8, '\0')));
+  EXPECT_TRUE(
+      stored.Parse("\x4a\x04\x0a\x02"
+                   "ab"));
 }
 
 }  // namespace
