@@ -10,11 +10,12 @@
 namespace msitd::storage {
 namespace {
 
-// Version 10 adds runs marked as being restored; version 8 owners of runs;
-// version 7 digests of producers; version 6 records of kind statistics; version
-// 5 extras. Since version 4, frames are stamped with whether they were written
-// from shared memory. Version 1 does not have shared bytes either.
-constexpr uint8_t kStoreVersion = 10;
+// Version 11 adds rows of comparisons as edits; version 10 runs marked as being
+// restored; version 8 owners of runs; version 7 digests of producers; version 6
+// records of kind statistics; version 5 extras. Since version 4, frames are
+// stamped with whether they were written from shared memory. Version 1 does not
+// have shared bytes either.
+constexpr uint8_t kStoreVersion = 11;
 constexpr uint8_t kFirstStoreVersion = 2;
 // Has no extras.
 constexpr uint8_t kFirstTensorVersion = 1;
