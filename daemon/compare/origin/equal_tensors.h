@@ -16,8 +16,8 @@ namespace msitd::compare {
 //   equal to a.gate output/0 in golden, to a.up output/0 in the target
 //   equal to embed weight/weight only in golden
 //
-// If neither run has such a tensor, the note states which other tensor of the
-// golden run the target tensor is equal to, such as the weight of another
+// If neither run has such a tensor, the note states which result or weight of
+// the golden run the target tensor is equal to, such as the weight of another
 // module that was loaded by mistake:
 //
 //   the target has b.up weight/weight of golden

@@ -57,6 +57,13 @@ TEST_F(EqualTensorsTest, TensorOfGoldenThatTheTargetHasIsNamed) {
             "the target has m.gate weight/0 of golden");
 }
 
+TEST_F(EqualTensorsTest, InputOfGoldenThatTheTargetHasIsNotNamed) {
+  // Golden makes the calls of the target again, from the same inputs.
+  const auto pairs = Pairs(
+      {{"m.a", Io::kOutput, 1, 2, 1, 1}, {"m.b", Io::kInput, 2, 2, 2, 2}});
+  EXPECT_THAT(EqualTensorsNote(pairs, 0), IsEmpty());
+}
+
 TEST_F(EqualTensorsTest, SameTensorHasNoNote) {
   // The part that made it is wrong.
   EXPECT_THAT(NoteOfLast({{"m.gate", Io::kOutput, 1, 11, 1, 1},
