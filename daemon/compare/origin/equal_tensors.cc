@@ -65,19 +65,26 @@ bool IsEqualTo(const TensorPair* pair, Side side, const LogicalTensor& tensor) {
   return other != nullptr && IsHashed(*other) && other->hash == tensor.hash;
 }
 
-// Returns a result of golden that is equal to a target tensor; null if there is
-// none. Inputs are passed over: if both runs have the inputs of the target, as
-// when calls are made again, a wrong result is an input of golden's next call.
+// Returns a golden tensor that is equal to the target tensor of `of`; null if
+// there is none. Results are preferred. Later inputs are passed over: if both
+// runs have the inputs of the target, as when calls are made again, a wrong
+// result is an input of golden's next call.
 const TensorPair* GoldenEqual(const std::vector<TensorPair>& pairs,
-                              const LogicalTensor& target) {
+                              const TensorPair& of) {
+  const LogicalTensor& target = *of.target;
+  const TensorPair* best = nullptr;
   for (const TensorPair& pair : pairs) {
-    if (IsEqualTo(&pair, &TensorPair::golden, target) &&
-        IsResult(pair.golden->key.io) && pair.golden->dtype == target.dtype &&
-        ElementCount(pair.golden->shape) == ElementCount(target.shape)) {
-      return &pair;
+    if (!IsEqualTo(&pair, &TensorPair::golden, target) ||
+        pair.golden->dtype != target.dtype ||
+        ElementCount(pair.golden->shape) != ElementCount(target.shape)) {
+      continue;
+    }
+    if (IsResult(pair.golden->key.io)) return &pair;
+    if (best == nullptr && pair.golden->sequence < of.golden->sequence) {
+      best = &pair;
     }
   }
-  return nullptr;
+  return best;
 }
 
 std::string NameOf(const TensorPair& pair, Side side) {
@@ -123,7 +130,7 @@ std::string EqualTensorsNote(const std::vector<TensorPair>& pairs,
     notes.push_back(fmt::format("equal to {} only in golden",
                                 NameOf(*of_golden, &TensorPair::golden)));
   }
-  if (const TensorPair* const other = GoldenEqual(pairs, target)) {
+  if (const TensorPair* const other = GoldenEqual(pairs, pairs[pair])) {
     notes.push_back(fmt::format("the target has {} of golden",
                                 NameOf(*other, &TensorPair::golden)));
   }

@@ -57,7 +57,13 @@ TEST_F(EqualTensorsTest, TensorOfGoldenThatTheTargetHasIsNamed) {
             "the target has m.gate weight/0 of golden");
 }
 
-TEST_F(EqualTensorsTest, InputOfGoldenThatTheTargetHasIsNotNamed) {
+TEST_F(EqualTensorsTest, InputOfGoldenThatTheTargetHasIsNamedIfItIsEarlier) {
+  // A norm that is left out, of a sum that is not on record.
+  EXPECT_EQ(NoteOfLast({{"m.norm", Io::kInput, 1, 11, 1, 1},
+                        {"m.norm", Io::kOutput, 2, 12, 2, 2},
+                        {"m.up", Io::kInput, 2, 1, 3, 3}}),
+            "equal to m.norm output/0 only in golden; the target has m.norm "
+            "input/0 of golden");
   // Golden makes the calls of the target again, from the same inputs.
   const auto pairs = Pairs(
       {{"m.a", Io::kOutput, 1, 2, 1, 1}, {"m.b", Io::kInput, 2, 2, 2, 2}});
