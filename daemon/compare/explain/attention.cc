@@ -115,7 +115,7 @@ std::optional<AttentionInputs> AttentionInputsOf(const ExaminedOp& op,
   const Elements* const q = InputOf(op, "0", "query");
   const Elements* const k = InputOf(op, "1", "key");
   const Elements* const v = InputOf(op, "2", "value");
-  if (q == nullptr || k == nullptr || v == nullptr ||
+  if (q == nullptr || k == nullptr || v == nullptr || k->values.empty() ||
       q->shape != op.golden.shape || k->shape != v->shape ||
       k->shape.size() != q->shape.size() ||
       k->shape.back() != q->shape.back()) {

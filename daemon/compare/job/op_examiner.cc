@@ -85,6 +85,8 @@ enum class InputRank { kSameShape, kOfChannels, kOperand, kNone };
 InputRank RankOf(const LogicalTensor& source, const LogicalTensor& output,
                  bool is_op) {
   if (source.shape == output.shape) return InputRank::kSameShape;
+  // An empty tensor determines no result.
+  if (ElementCount(source.shape) == 0) return InputRank::kNone;
   if (MayBeInput(source, output)) return InputRank::kOfChannels;
   return is_op && MayBeOperand(source, output) ? InputRank::kOperand
                                                : InputRank::kNone;

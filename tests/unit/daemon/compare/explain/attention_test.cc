@@ -60,6 +60,18 @@ class AttentionExplanationTest : public ::testing::Test {
   AttentionSetting golden_;
 };
 
+TEST_F(AttentionExplanationTest, EmptyKeysAreNoInputs) {
+  const Elements of_no_head{.shape = {2, 0, 12, 16}, .values = {}};
+  const Elements of_no_position{.shape = {2, 2, 0, 16}, .values = {}};
+  for (const Elements& empty : {of_no_head, of_no_position}) {
+    const ExaminedOp op =
+        OpOf(q_, q_, {{"input/0", q_}, {"input/1", empty}, {"input/2", empty}});
+    for (const bool has_heads_first : {true, false}) {
+      EXPECT_FALSE(AttentionInputsOf(op, has_heads_first).has_value());
+    }
+  }
+}
+
 TEST_F(AttentionExplanationTest, OtherScaleIsFound) {
   golden_.mask.is_causal = true;
   AttentionSetting target = golden_;
