@@ -384,15 +384,20 @@ TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
   ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
   EXPECT_EQ(id, 5u);
   EXPECT_TRUE(is_newest);
-  for (const char older : {2, 3, 4, 5, 6, 7, 8, 9}) {
-    bytes[0] = older;
-    ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
-    EXPECT_FALSE(is_newest);
+  constexpr int kFirstVersion = 2;
+  for (int older = kFirstVersion; older < StoreVersion(); ++older) {
+    bytes[0] = static_cast<char>(older);
+    ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest)) << older;
+    EXPECT_FALSE(is_newest) << older;
+    EXPECT_EQ(NewerStoreVersion(bytes), 0) << older;
   }
-  for (const char unknown : {1, 11}) {
-    bytes[0] = unknown;
-    EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
-    EXPECT_EQ(NewerStoreVersion(bytes), unknown > StoreVersion() ? unknown : 0);
+  bytes[0] = kFirstVersion - 1;
+  EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
+  EXPECT_EQ(NewerStoreVersion(bytes), 0);
+  for (const int newer : {StoreVersion() + 1, 0xff}) {
+    bytes[0] = static_cast<char>(newer);
+    EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest)) << newer;
+    EXPECT_EQ(NewerStoreVersion(bytes), newer);
   }
   EXPECT_EQ(NewerStoreVersion(""), 0);
 }
