@@ -26,6 +26,21 @@ bool IsTensor(const LogicalTensor& tensor) {
          tensor.kind == RecordKind::kStatistics;
 }
 
+bool IsCache(const LogicalTensor& tensor, const TokenCaches& caches) {
+  const TensorKey& key = RecordedKey(tensor);
+  return HasNameOfCache(key) || caches.Has(key);
+}
+
+// Returns whether a tensor belongs to a token, and not to one of its requests.
+bool IsWhole(const LogicalTensor& tensor, const TokenCaches& caches) {
+  const Io io = tensor.key.io;
+  // Weights belong to all requests. Records that are not tensors have no rows.
+  if (!IsTensor(tensor) || io == Io::kWeight || io == Io::kGradWeight) {
+    return true;
+  }
+  return io == Io::kState && !IsCache(tensor, caches);
+}
+
 // Arguments that describe the batch, including its padding, to the model. Each
 // batch has its own.
 constexpr std::string_view kMasks[] = {"attention_mask", "attn_mask",
@@ -93,16 +108,10 @@ std::string RequestReading::NameOf(const LogicalTensor& tensor) {
 
 RequestReading::Use RequestReading::UseOf(const LogicalTensor& tensor,
                                           const TokenCaches& caches) {
-  const Io io = tensor.key.io;
-  // Weights belong to all requests. Records that are not tensors have no rows.
-  if (!IsTensor(tensor) || io == Io::kWeight || io == Io::kGradWeight) {
-    return Use::kWhole;
-  }
-  const TensorKey& key = RecordedKey(tensor);
-  if (HasNameOfCache(key) || caches.Has(key)) {
+  if (IsWhole(tensor, caches)) return Use::kWhole;
+  if (IsCache(tensor, caches)) {
     return tensor.shape.size() < kCacheDimsMin ? Use::kMask : Use::kCache;
   }
-  if (io == Io::kState) return Use::kWhole;
   return IsMask(tensor) ? Use::kMask : Use::kRows;
 }
 
@@ -135,10 +144,10 @@ absl::Status RequestReading::Begin(storage::StopCheck stop) {
                                   golden_incomplete_));
   MSITD_ASSIGN_OR_RETURN(golden_.caches,
                          matcher_.LoadCaches(/*is_target=*/false, key_, stop));
-  owes_others_ = std::any_of(
-      tensors.begin(), tensors.end(), [&](const LogicalTensor& tensor) {
-        return UseOf(tensor, golden_.caches) == Use::kWhole;
-      });
+  owes_others_ = std::any_of(tensors.begin(), tensors.end(),
+                             [&](const LogicalTensor& tensor) {
+                               return IsWhole(tensor, golden_.caches);
+                             });
   if (fits_ && owes_others_) MSITD_RETURN_IF_ERROR(LoadTargetOthers(stop));
   if (matcher_.has_mapping_views()) golden_recorded_ = tensors;
   fits_ = fits_ && matcher_.ViewGoldens(goldens_of_others_, tensors);
@@ -155,7 +164,7 @@ absl::Status RequestReading::LoadTargetOthers(storage::StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(const TokenCaches caches,
                          matcher_.LoadCaches(/*is_target=*/true, key_, stop));
   std::erase_if(target_others_, [&](const LogicalTensor& tensor) {
-    return UseOf(tensor, caches) != Use::kWhole;
+    return !IsWhole(tensor, caches);
   });
   fits_ = fits_ && matcher_.ViewTargets(target_others_, goldens_of_others_);
   return absl::OkStatus();
@@ -258,7 +267,7 @@ absl::StatusOr<bool> RequestReading::LoadTargets(const JoinedPart& part,
                                                  TensorGroup& group) {
   golden_tensors_.clear();
   target_tensors_.clear();
-  plans_ = RowPlans();
+  plans_.Clear();
   viewed_.clear();
   std::set<TargetPlace> places;
   for (const PieceRange& range : part.target) {
@@ -333,6 +342,7 @@ void RequestReading::CollectRows(
     Loaded& loaded = loaded_of(range);
     if (first == nullptr) first = &loaded;
     const bool is_first = &loaded == first;
+    out.reserve(loaded.tensors.size());
     if (!is_first && numbers.empty()) {
       size_t next = 0;
       for (size_t i = 0; i < first->tensors.size(); ++i) {
@@ -427,23 +437,25 @@ void RequestReading::FitPairs(TensorGroup& group) {
 void RequestReading::FitPair(const RequestTensor& golden,
                              const RequestTensor& target, TensorPair& pair,
                              TensorGroup& group) {
-  const std::vector<RowRange>& own = golden.positions();
-  const std::vector<RowRange>& others = target.positions();
-  const std::vector<RowRange> common = CommonPositions(own, others);
+  const std::span<const RowRange> own = golden.positions();
+  const std::span<const RowRange> others = target.positions();
   LogicalTensor& to_fit = MutableOf(*pair.target, /*is_golden=*/false, group);
-  if (common.empty() && !own.empty() && golden.is_last()) {
-    MutableOf(*pair.golden, /*is_golden=*/true, group).seen_in =
-        LastPositionReason();
-    pair.target = nullptr;
-    return;
+  if (!std::ranges::equal(own, others)) {
+    const std::vector<RowRange> common = CommonPositions(own, others);
+    if (common.empty() && !own.empty() && golden.is_last()) {
+      MutableOf(*pair.golden, /*is_golden=*/true, group).seen_in =
+          LastPositionReason();
+      pair.target = nullptr;
+      return;
+    }
+    if (!std::ranges::equal(common, own)) {
+      to_fit = target.Refuse(fmt::format("it has {} of {} that are compared",
+                                         CountPositions(common),
+                                         CountPositions(own)));
+      return;
+    }
+    to_fit = target.View(common, plans_);
   }
-  if (common != own) {
-    to_fit =
-        target.Refuse(fmt::format("it has {} of {} that are compared",
-                                  CountPositions(common), CountPositions(own)));
-    return;
-  }
-  if (common != others) to_fit = target.View(common, plans_);
   if ((golden.may_have_keys() || target.may_have_keys()) &&
       DifferInLastDimension(*pair.golden, to_fit)) {
     to_fit = target.Refuse("the keys of its positions include padding");

@@ -8,10 +8,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -126,7 +126,7 @@ class RequestReading {
   RowPlans plans_;
   CachedRows cached_;
   // The tensors that the views of the current group are of.
-  std::unordered_map<const TensorView*, const RequestTensor*> viewed_;
+  absl::flat_hash_map<const TensorView*, const RequestTensor*> viewed_;
 };
 
 }  // namespace msitd::compare

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/request/row_place.h"
 #include "daemon/compare/view/gather.h"
@@ -62,7 +62,7 @@ std::string BatchText(const BatchShape& batch) {
 }
 
 // Adds a range after all others. Merges it with the last one if they touch.
-void Append(const RowRange& range, std::vector<RowRange>& out) {
+void Append(const RowRange& range, absl::InlinedVector<RowRange, 1>& out) {
   if (range.size() == 0) return;
   if (!out.empty() && out.back().end == range.first) {
     out.back().end = range.end;
@@ -71,11 +71,7 @@ void Append(const RowRange& range, std::vector<RowRange>& out) {
   }
 }
 
-void AppendNumber(int64_t number, std::string& key) {
-  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-SharedTensors Joined(const std::vector<SharedTensors>& lists) {
+SharedTensors Joined(std::span<const SharedTensors> lists) {
   if (lists.size() == 1) return lists.front();
   std::vector<LogicalTensor> out;
   for (const SharedTensors& list : lists) {
@@ -120,11 +116,11 @@ void RequestTensor::Add(const SharedTensors& tensors, size_t number,
   sources_.push_back(source);
 }
 
-LogicalTensor RequestTensor::View(const std::vector<RowRange>& positions,
+LogicalTensor RequestTensor::View(std::span<const RowRange> positions,
                                   RowPlans& plans) const {
   if (!problem_.empty()) return Refuse(problem_);
   SharedTensors leaves;
-  const std::vector<Cut> cuts = CutsOf(positions, leaves);
+  const Cuts cuts = CutsOf(positions, leaves);
   if (leaves.size() > kRequestLeavesMax) {
     return Refuse(fmt::format("it reads {} tensors, at most {}", leaves.size(),
                               kRequestLeavesMax));
@@ -144,24 +140,31 @@ LogicalTensor RequestTensor::View(const std::vector<RowRange>& positions,
                        leaves, make_plan);
 }
 
-std::vector<RequestTensor::Cut> RequestTensor::CutsOf(
-    const std::vector<RowRange>& positions, SharedTensors& leaves) const {
-  std::vector<Cut> cuts;
-  std::vector<SharedTensors> recorded;
-  std::map<const LogicalTensor*, uint32_t> first_leaves;
+RequestTensor::Cuts RequestTensor::CutsOf(std::span<const RowRange> positions,
+                                          SharedTensors& leaves) const {
+  Cuts cuts;
+  cuts.reserve(sources_.size());
+  // The tensors that are read, at most kJoinedTokensMax, and their first leaf.
+  absl::InlinedVector<std::pair<const LogicalTensor*, uint32_t>, 1>
+      first_leaves;
+  absl::InlinedVector<SharedTensors, 1> recorded;
   uint32_t leaf_count = 0;
   for (const Source& source : sources_) {
     for (const RowRange& range : positions) {
       const RowRange common{std::max(source.positions.first, range.first),
                             std::min(source.positions.end, range.end)};
       if (common.first >= common.end) continue;
-      const auto [first, is_new] =
-          first_leaves.try_emplace(&source.tensor(), leaf_count);
-      if (is_new) {
+      const auto known = std::find_if(
+          first_leaves.begin(), first_leaves.end(),
+          [&](const auto& one) { return one.first == &source.tensor(); });
+      const uint32_t first_leaf =
+          known == first_leaves.end() ? leaf_count : known->second;
+      if (known == first_leaves.end()) {
+        first_leaves.emplace_back(&source.tensor(), first_leaf);
         recorded.push_back(source.Recorded());
         leaf_count += static_cast<uint32_t>(recorded.back().size());
       }
-      cuts.push_back({&source, common, first->second});
+      cuts.push_back({&source, common, first_leaf});
     }
   }
   leaves =
@@ -169,32 +172,32 @@ std::vector<RequestTensor::Cut> RequestTensor::CutsOf(
   return cuts;
 }
 
-std::string RequestTensor::KeyOf(const std::vector<Cut>& cuts,
-                                 const SharedTensors& leaves, bool is_read) {
-  std::string out;
-  out.reserve(sizeof(int64_t) * (6 * cuts.size() + 6 * leaves.size() + 1));
-  AppendNumber(is_read ? 1 : 0, out);
+PlanKey RequestTensor::KeyOf(const Cuts& cuts, const SharedTensors& leaves,
+                             bool is_read) {
+  PlanKey out;
+  out.reserve(1 + 5 * cuts.size() + 6 * leaves.size());
+  out.push_back(is_read ? 1 : 0);
   for (const Cut& cut : cuts) {
     // The place of the rows follows from the range and the shape.
     const LogicalTensor& tensor = cut.source->tensor();
     const ViewPlan* const plan =
         tensor.view == nullptr ? nullptr : tensor.view->plan.get();
-    AppendNumber(std::bit_cast<intptr_t>(cut.source->range), out);
-    AppendNumber(std::bit_cast<intptr_t>(plan), out);
-    AppendNumber(cut.positions.first, out);
-    AppendNumber(cut.positions.end, out);
-    AppendNumber(cut.first_leaf, out);
+    const int64_t numbers[] = {std::bit_cast<intptr_t>(cut.source->range),
+                               std::bit_cast<intptr_t>(plan),
+                               cut.positions.first, cut.positions.end,
+                               static_cast<int64_t>(cut.first_leaf)};
+    out.insert(out.end(), std::begin(numbers), std::end(numbers));
   }
   for (const LogicalTensor& leaf : leaves) {
-    AppendNumber(static_cast<int64_t>(StreamDType(leaf)), out);
-    AppendNumber(static_cast<int64_t>(leaf.shape.size()), out);
-    for (const int64_t dim : leaf.shape) AppendNumber(dim, out);
+    out.push_back(static_cast<int64_t>(StreamDType(leaf)));
+    out.push_back(static_cast<int64_t>(leaf.shape.size()));
+    out.insert(out.end(), leaf.shape.begin(), leaf.shape.end());
   }
   return out;
 }
 
 absl::StatusOr<ViewPlan> RequestTensor::PlanOf(
-    const std::vector<Cut>& cuts, std::span<const ViewLeaf> leaves) {
+    const Cuts& cuts, std::span<const ViewLeaf> leaves) {
   if (cuts.empty()) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "it has none of the positions");
@@ -236,7 +239,7 @@ absl::StatusOr<ViewPlan> RequestTensor::PlanOf(
 }
 
 LogicalTensor RequestTensor::Refuse(const std::string& problem) const {
-  std::vector<RowRange> wanted;
+  absl::InlinedVector<RowRange, 1> wanted;
   for (const Source& source : sources_) {
     Append(source.range->positions, wanted);
   }
@@ -248,8 +251,8 @@ LogicalTensor RequestTensor::Refuse(const std::string& problem) const {
       });
 }
 
-std::vector<RowRange> CommonPositions(const std::vector<RowRange>& a,
-                                      const std::vector<RowRange>& b) {
+std::vector<RowRange> CommonPositions(std::span<const RowRange> a,
+                                      std::span<const RowRange> b) {
   std::vector<RowRange> out;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const RowRange common{std::max(a[i].first, b[j].first),
@@ -264,7 +267,7 @@ std::vector<RowRange> CommonPositions(const std::vector<RowRange>& a,
   return out;
 }
 
-uint64_t CountPositions(const std::vector<RowRange>& positions) {
+uint64_t CountPositions(std::span<const RowRange> positions) {
   uint64_t out = 0;
   for (const RowRange& range : positions) {
     out += static_cast<uint64_t>(range.size());
@@ -272,7 +275,7 @@ uint64_t CountPositions(const std::vector<RowRange>& positions) {
   return out;
 }
 
-std::string PositionsText(const std::vector<RowRange>& positions) {
+std::string PositionsText(std::span<const RowRange> positions) {
   std::string out = CountPositions(positions) == 1 ? "position " : "positions ";
   const auto end = std::back_inserter(out);
   for (size_t i = 0; i < positions.size(); ++i) {

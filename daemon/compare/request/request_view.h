@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/request/request_join.h"
 #include "daemon/compare/request/row_place.h"
@@ -38,14 +39,14 @@ class RequestTensor {
   // The positions that the tensors have, ascending. They are fewer than wanted
   // if a token lacks the tensor, or if the tensor only has the last position of
   // each request.
-  const std::vector<RowRange>& positions() const { return positions_; }
+  std::span<const RowRange> positions() const { return positions_; }
 
   // Returns the tensor that consists of these positions, which must be among
   // positions(). Its first dimension is the position; see CutPositions. If the
   // view of a tensor has a problem, a tensor has no rows of the batch, or their
   // shapes, types or computations differ, the view has that as its problem.
   // `plans` has the plans of the other tensors of the part.
-  LogicalTensor View(const std::vector<RowRange>& positions,
+  LogicalTensor View(std::span<const RowRange> positions,
                      RowPlans& plans) const;
 
   // Returns the tensor with a view that has this problem.
@@ -77,30 +78,32 @@ class RequestTensor {
     uint32_t first_leaf = 0;
   };
 
+  // Almost all tensors are read at one token, in one piece.
+  using Cuts = absl::InlinedVector<Cut, 1>;
+
   // Returns the parts of the sources that have these positions. Sets the
   // recorded tensors that they read.
-  std::vector<Cut> CutsOf(const std::vector<RowRange>& positions,
-                          SharedTensors& leaves) const;
-  static absl::StatusOr<ViewPlan> PlanOf(const std::vector<Cut>& cuts,
+  Cuts CutsOf(std::span<const RowRange> positions, SharedTensors& leaves) const;
+  static absl::StatusOr<ViewPlan> PlanOf(const Cuts& cuts,
                                          std::span<const ViewLeaf> leaves);
   // Returns all that PlanOf depends on.
-  static std::string KeyOf(const std::vector<Cut>& cuts,
-                           const SharedTensors& leaves, bool is_read);
+  static PlanKey KeyOf(const Cuts& cuts, const SharedTensors& leaves,
+                       bool is_read);
 
-  std::vector<Source> sources_;
-  std::vector<RowRange> positions_;
+  absl::InlinedVector<Source, 1> sources_;
+  absl::InlinedVector<RowRange, 1> positions_;
   std::string problem_;  // The first one of the views of the tensors.
   bool is_last_ = true;
   bool may_have_keys_ = true;
 };
 
 // Returns the positions that both lists have. Both ascend and do not overlap.
-std::vector<RowRange> CommonPositions(const std::vector<RowRange>& a,
-                                      const std::vector<RowRange>& b);
+std::vector<RowRange> CommonPositions(std::span<const RowRange> a,
+                                      std::span<const RowRange> b);
 
-uint64_t CountPositions(const std::vector<RowRange>& positions);
+uint64_t CountPositions(std::span<const RowRange> positions);
 
 // Returns text such as `positions 0-4, 7`.
-std::string PositionsText(const std::vector<RowRange>& positions);
+std::string PositionsText(std::span<const RowRange> positions);
 
 }  // namespace msitd::compare

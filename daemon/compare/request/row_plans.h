@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
+#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/view/view_plan.h"
 #include "protos/base/request_rows.h"
@@ -18,26 +23,38 @@ namespace msitd::compare {
 // each tensor that it reads.
 inline constexpr size_t kRowPlansMax = 512;
 
+// All that a plan depends on, as numbers.
+using PlanKey = absl::InlinedVector<int64_t, 16>;
+
 // The plans of the rows of one part of a request, and the text of its
 // positions. Tensors of equal shapes and types share a plan.
 //
 // Thread-compatible.
 class RowPlans {
  public:
+  RowPlans() = default;
+  RowPlans(const RowPlans&) = delete;
+  RowPlans& operator=(const RowPlans&) = delete;
+
+  // Drops all plans.
+  void Clear();
+
   // Returns the plan with this key. `make` makes it when the key is new. An
   // error of `make` is kept as well.
   absl::StatusOr<SharedPlan> Get(
-      const std::string& key,
-      absl::FunctionRef<absl::StatusOr<SharedPlan>()> make);
+      const PlanKey& key, absl::FunctionRef<absl::StatusOr<SharedPlan>()> make);
 
   // Returns PositionsText (request_view.h). Valid until the next call.
-  const std::string& TextOf(const std::vector<RowRange>& positions);
+  const std::string& TextOf(std::span<const RowRange> positions);
 
   size_t plan_count() const { return plans_.size(); }
 
  private:
-  std::unordered_map<std::string, absl::StatusOr<SharedPlan>> plans_;
-  // Almost all tensors of a part have the same positions.
+  std::unordered_map<PlanKey, absl::StatusOr<SharedPlan>, absl::Hash<PlanKey>>
+      plans_;
+  // Almost all tensors of a part have the same plan and the same positions.
+  const std::pair<const PlanKey, absl::StatusOr<SharedPlan>>* last_plan_ =
+      nullptr;
   std::vector<RowRange> last_positions_;
   std::string last_text_;
 };

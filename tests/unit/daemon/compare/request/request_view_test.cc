@@ -138,8 +138,9 @@ TEST(RequestViewTest, CommonPositionsAreThoseOfBoth) {
                           RowRange{12, 13}));
   EXPECT_EQ(CountPositions(a), 8u);
   EXPECT_EQ(PositionsText(a), "positions 0-3, 6-8, 12");
-  EXPECT_EQ(PositionsText({{5, 6}}), "position 5");
-  EXPECT_EQ(PositionsText({{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}}),
+  EXPECT_EQ(PositionsText(std::vector<RowRange>{{5, 6}}), "position 5");
+  EXPECT_EQ(PositionsText(
+                std::vector<RowRange>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}}),
             "positions 0, 2, 4, 6, ...");
 }
 
