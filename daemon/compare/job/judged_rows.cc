@@ -2,6 +2,7 @@
 #include "daemon/compare/job/judged_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -26,9 +27,11 @@
 namespace msitd::compare {
 namespace {
 
-// Number of rows that are judged at a time, which bounds the memory: those of
-// two batches exist at the same time.
+// Number of rows that are judged at a time, and of batches of them that are
+// judged while an earlier one is added, each on its own thread. To judge rows
+// takes two to three times as long as to add them. Both bound the memory.
 constexpr int64_t kRowsAtATime = 2048;
+constexpr int64_t kBatchesAhead = 2;
 
 absl::Status SourceDeleted(const v1::Comparison& source) {
   return WithReason(
@@ -77,13 +80,14 @@ class StoredRows {
   };
   // Consecutive rows. The objects are reused, so that their memory is.
   struct Batch {
+    std::thread judging;  // Not joinable if no thread could be started.
     absl::Status status;
     size_t count = 0;
     std::vector<JudgedRow> rows;
     StoredRow stored;
   };
   // Reads and judges at most kRowsAtATime rows. The result for a row depends
-  // only on the row, so this runs on another thread while the previous rows are
+  // only on the row, so this runs on other threads while previous rows are
   // added and stored.
   void Judge(int64_t first, Batch& out) const;
   // Returns false if the bytes are not the row with this number.
@@ -173,24 +177,32 @@ bool StoredRows::JudgeRow(int64_t number, std::string bytes, StoredRow& stored,
 
 absl::Status StoredRows::Run() {
   const int64_t count = RowCount(source_);
-  Batch batches[2];
-  Batch* current = &batches[0];
-  Batch* ahead = &batches[1];
-  if (count > 0) Judge(0, *current);
-  for (int64_t next = kRowsAtATime; next < count + kRowsAtATime;
-       next += kRowsAtATime) {
-    std::thread judging;
-    if (next < count) {
-      judging = StartSpareThread("judged rows",
-                                 [this, next, ahead] { Judge(next, *ahead); });
+  std::array<Batch, 1 + kBatchesAhead> batches;
+  const auto batch_of = [&](int64_t first) -> Batch& {
+    return batches[static_cast<size_t>(first / kRowsAtATime) % batches.size()];
+  };
+  int64_t next = 0;  // The first row that no thread was started for.
+  absl::Status status;
+  for (int64_t first = 0; first < count && status.ok(); first += kRowsAtATime) {
+    const int64_t end =
+        std::min(count, first + (1 + kBatchesAhead) * kRowsAtATime);
+    for (; next < end; next += kRowsAtATime) {
+      Batch& ahead = batch_of(next);
+      ahead.judging = StartSpareThread(
+          "judged rows", [this, next, &ahead] { Judge(next, ahead); });
     }
-    const bool has_thread = judging.joinable();
-    const absl::Status status = AddBatch(*current);
-    if (has_thread) judging.join();
-    MSITD_RETURN_IF_ERROR(status);
-    if (!has_thread && next < count) Judge(next, *ahead);
-    std::swap(current, ahead);
+    Batch& batch = batch_of(first);
+    if (batch.judging.joinable()) {
+      batch.judging.join();
+    } else {
+      Judge(first, batch);
+    }
+    status = AddBatch(batch);
   }
+  for (Batch& batch : batches) {
+    if (batch.judging.joinable()) batch.judging.join();
+  }
+  MSITD_RETURN_IF_ERROR(status);
   Finish();
   return absl::OkStatus();
 }
