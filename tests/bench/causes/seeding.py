@@ -9,12 +9,12 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from anatomy import Body, Place, Truth
+from anatomy import Body, Place, Truth, layers
 from explanations import KINDS
 from kinds import FAULTS
 from subjects import Setup
 
-HALVES = ("calibration", "held_out", "held_out_2")
+HALVES = ("calibration", "held_out", "held_out_2", "held_out_3")
 FAMILIES = {
     "rope": "RoPE pairing and base",
     "quantized_bias": "missing bias of a quantized weight",
@@ -50,6 +50,10 @@ class Plot(Body):
         default_factory=list
     )
 
+    def parts(self, role: str) -> list[Any]:
+        """Returns the parts of a role in all layers."""
+        return [self.part(role, layer) for layer in range(layers(self.setup.name))]
+
     def break_kernel(
         self, module: Any, owner: Any, name: str, wrong: Callable[..., Any]
     ) -> None:
@@ -58,22 +62,31 @@ class Plot(Body):
         `wrong` receives the correct function, and then the arguments of the call.
         Hooks record the call that the model made, with the wrong result.
         """
-        plain, forward, is_inside = getattr(owner, name), module.forward, False
+        self._break_kernels([module], owner, name, wrong)
+
+    def _break_kernels(
+        self, modules: list[Any], owner: Any, name: str, wrong: Callable[..., Any]
+    ) -> None:
+        plain, is_inside = getattr(owner, name), False
 
         def replacement(*args: Any, **kwargs: Any) -> Any:
             if is_inside:
                 return wrong(plain, *args, **kwargs)
             return plain(*args, **kwargs)
 
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            nonlocal is_inside
-            is_inside = True
-            try:
-                return forward(*args, **kwargs)
-            finally:
-                is_inside = False
+        def entered(forward: Callable[..., Any]) -> Callable[..., Any]:
+            def inside(*args: Any, **kwargs: Any) -> Any:
+                nonlocal is_inside
+                is_inside = True
+                try:
+                    return forward(*args, **kwargs)
+                finally:
+                    is_inside = False
 
-        module.forward = inside
+            return inside
+
+        for module in modules:
+            module.forward = entered(module.forward)
         self.patches.append((owner, name, replacement))
 
     def break_part(
@@ -81,6 +94,17 @@ class Plot(Body):
     ) -> Truth:
         """Does the same for the part of a role, and returns the right places."""
         self.break_kernel(self.part(role), owner, name, wrong)
+        return self._broken(role)
+
+    def break_parts(
+        self, role: str, owner: Any, name: str, wrong: Callable[..., Any]
+    ) -> Truth:
+        """Does the same in all layers. The right places are those of the first one."""
+        self._break_kernels(self.parts(role), owner, name, wrong)
+        self.layer = 0
+        return self._broken(role)
+
+    def _broken(self, role: str) -> Truth:
         if role == "attention":
             return self.attention_weights()
         return [Place(self.path(role))]

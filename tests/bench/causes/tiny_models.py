@@ -16,8 +16,9 @@ SIZES = {
     "calibration": Config(),
     "held_out": Config(hidden=128, inner=192, heads=8, kv_heads=2),
     "held_out_2": Config(hidden=96, inner=160, heads=4, kv_heads=2),
+    "held_out_3": Config(hidden=120, inner=208, heads=6, kv_heads=2),
 }
-DRAWS = {"calibration": 0, "held_out": 3, "held_out_2": 7}
+DRAWS = {"calibration": 0, "held_out": 3, "held_out_2": 7, "held_out_3": 13}
 WORLD_SIZE = 2
 
 

@@ -9,6 +9,9 @@ import calibration  # noqa: F401
 import held_out_2_attention  # noqa: F401
 import held_out_2_parts  # noqa: F401
 import held_out_2_systems  # noqa: F401
+import held_out_3_attention  # noqa: F401
+import held_out_3_parts  # noqa: F401
+import held_out_3_systems  # noqa: F401
 import held_out_attention  # noqa: F401
 import held_out_parts  # noqa: F401
 import held_out_systems  # noqa: F401
