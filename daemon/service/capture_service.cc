@@ -42,11 +42,6 @@ absl::StatusOr<capture::Rule> ToRule(const v1::CaptureRule& from) {
     return FieldInvalid("filter.kinds",
                         "a value follows the rule of its op and side");
   }
-  if (!from.filter().requests().empty()) {
-    return FieldInvalid("filter.requests",
-                        "clients do not know the requests of a token before "
-                        "they record it");
-  }
   MSITD_ASSIGN_OR_RETURN(rule.level, ToLevel(from.level()));
   MSITD_ASSIGN_OR_RETURN(rule.tensors, ToSelector(from.filter()));
   return rule;

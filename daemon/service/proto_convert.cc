@@ -8,6 +8,7 @@
 #include <string>
 
 #include "protos/base/limits.h"
+#include "protos/base/request.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
@@ -163,7 +164,7 @@ absl::StatusOr<Selector> ToSelector(const v1::TensorFilter& filter) {
   MSITD_RETURN_IF_ERROR(AddIos(filter, out));
   MSITD_RETURN_IF_ERROR(AddKinds(filter, out));
   MSITD_RETURN_IF_ERROR(AddTexts("filter.requests", filter.requests(),
-                                 Selector::kRequestsMax, kIndexBytesMax,
+                                 Selector::kRequestsMax, kRequestIdBytesMax,
                                  out.requests));
   return out;
 }

@@ -32,6 +32,9 @@ namespace msitd {
 inline constexpr std::string_view kRequestOpPrefix = "request/";
 inline constexpr std::string_view kRequestDevice = "cpu:0";
 
+// Longer ids are refused.
+inline constexpr size_t kRequestIdBytesMax = 128;
+
 // Longer texts are treated as absent.
 inline constexpr size_t kRequestRowsBytesMax = 128;
 

@@ -40,8 +40,8 @@ struct Selector {
   std::vector<Io> ios = {};
   std::vector<RecordKind> kinds = {};
   // Ids of requests; the rank must process one of them at the token. See
-  // protos/base/request.h. Only the store can evaluate this list. Rules of a
-  // capture policy and comparisons leave it empty.
+  // protos/base/request.h. Only the store and, for rules of a capture policy,
+  // the client can evaluate this list.
   std::vector<std::string> requests = {};
 
   // True if the list matches.

@@ -6,24 +6,29 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/base/limits.h"
+#include "protos/base/request.h"
 
 namespace msitd::capture {
 
-static_assert(kRulesMax <= 64, "OpRules has a bit for each");
+static_assert(kRulesMax <= 64, "RuleBits has a bit for each");
 
 namespace {
 
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kFirstVersion = 1;
+// Rules may name requests.
+constexpr uint8_t kRequestsVersion = 2;
 
-// Matches the rules of one policy against the name of an op.
+// Matches the rules of one policy, of those in `bits`, against the name of an
+// op.
 struct MatchText {
   std::string_view op;
-  bool operator()(size_t /*number*/, const Rule& rule) const {
-    return rule.tensors.HasOp(op);
+  uint64_t bits;
+  bool operator()(size_t number, const Rule& rule) const {
+    return (bits >> number & 1) != 0 && rule.tensors.HasOp(op);
   }
 };
 
-// Matches the rules of one policy by the bits of a word of OpRules.
+// Matches the rules of one policy by the bits of a word of RuleBits.
 struct MatchBits {
   uint64_t bits;
   bool operator()(size_t number, const Rule& /*rule*/) const {
@@ -141,9 +146,12 @@ void Put(ByteWriter& out, const Selector& tensors) {
   for (const Io io : tensors.ios) out.PutByte(static_cast<uint8_t>(io));
 }
 
-void Put(ByteWriter& out, const Rule& rule) {
+void Put(ByteWriter& out, const Rule& rule, uint8_t version) {
   out.PutByte(static_cast<uint8_t>(rule.level));
   Put(out, rule.tensors);
+  if (version < kRequestsVersion) return;
+  out.PutVarint(rule.tensors.requests.size());
+  for (const std::string& id : rule.tensors.requests) out.PutText(id);
 }
 
 bool GetToken(ByteReader& in, int64_t& token) {
@@ -191,24 +199,38 @@ bool Get(ByteReader& in, Selector& tensors) {
          });
 }
 
-bool Get(ByteReader& in, Rule& rule) {
+bool Get(ByteReader& in, uint8_t version, Rule& rule) {
   const uint8_t level = in.GetByte();
   rule.level = static_cast<Level>(level);
-  return level < kLevelCount && Get(in, rule.tensors);
+  return level < kLevelCount && Get(in, rule.tensors) &&
+         (version < kRequestsVersion ||
+          GetList(in, Selector::kRequestsMax, rule.tensors.requests,
+                  [&in](std::string& id) {
+                    return GetText(in, kRequestIdBytesMax, id);
+                  }));
 }
 
-void Put(ByteWriter& out, const Policy& policy) {
+void Put(ByteWriter& out, const Policy& policy, uint8_t version) {
   out.PutVarint(policy.revision);
   out.PutVarint(static_cast<uint64_t>(policy.first_token));
   out.PutVarint(policy.rules.size());
-  for (const Rule& rule : policy.rules) Put(out, rule);
+  for (const Rule& rule : policy.rules) Put(out, rule, version);
 }
 
-bool Get(ByteReader& in, Policy& policy) {
+bool Get(ByteReader& in, uint8_t version, Policy& policy) {
   policy.revision = in.GetVarint();
   return GetToken(in, policy.first_token) &&
          GetList(in, kRulesMax, policy.rules,
-                 [&in](Rule& rule) { return Get(in, rule); });
+                 [&in, version](Rule& rule) { return Get(in, version, rule); });
+}
+
+bool NamesRequests(const Policies& policies) {
+  return std::any_of(
+      policies.begin(), policies.end(), [](const Policy& policy) {
+        return std::any_of(
+            policy.rules.begin(), policy.rules.end(),
+            [](const Rule& rule) { return !rule.tensors.requests.empty(); });
+      });
 }
 
 // True if both first tokens and revisions strictly ascend.
@@ -239,19 +261,25 @@ bool Add(Policy policy, Policies& policies) {
 std::string Encode(const Policies& policies) {
   std::string bytes;
   ByteWriter out(bytes);
-  out.PutByte(kVersion);
+  // Programs that do not know requests read all other policies.
+  const uint8_t version =
+      NamesRequests(policies) ? kRequestsVersion : kFirstVersion;
+  out.PutByte(version);
   out.PutVarint(policies.size());
-  for (const Policy& policy : policies) Put(out, policy);
+  for (const Policy& policy : policies) Put(out, policy, version);
   return bytes;
 }
 
 bool Decode(std::string_view bytes, Policies& out) {
   if (bytes.size() > kPoliciesBytesMax) return false;
   ByteReader in(bytes);
-  if (in.GetByte() != kVersion) return false;
+  const uint8_t version = in.GetByte();
+  if (version < kFirstVersion || version > kRequestsVersion) return false;
   Policies policies;
   if (!GetList(in, kPoliciesMax, policies,
-               [&in](Policy& policy) { return Get(in, policy); }) ||
+               [&in, version](Policy& policy) {
+                 return Get(in, version, policy);
+               }) ||
       !in.done() || policies.empty() || !Ascend(policies)) {
     return false;
   }
@@ -288,7 +316,13 @@ Schedule::Schedule(Policies policies, int32_t rank)
       return !rule.tensors.HasRank(rank);
     });
     span_begins_.push_back(policy.first_token);
-    for (const Rule& rule : policy.rules) {
+    uint64_t& without_requests =
+        without_requests_[static_cast<size_t>(&policy - policies_.data())];
+    for (size_t i = 0; i < policy.rules.size(); ++i) {
+      const Rule& rule = policy.rules[i];
+      const bool names_none = rule.tensors.requests.empty();
+      if (names_none) without_requests |= uint64_t{1} << i;
+      has_requests_ = has_requests_ || !names_none;
       for (const TokenRange& range : rule.tensors.tokens) {
         span_begins_.push_back(range.first);
         // A range to the last token has no end.
@@ -314,20 +348,39 @@ const Policy* Schedule::PolicyFor(int64_t token) const {
   return nullptr;
 }
 
+RuleBits Schedule::RulesOfRequest(std::string_view id) const {
+  RuleBits out{};
+  for (size_t p = 0; p < policies_.size(); ++p) {
+    for (size_t r = 0; r < policies_[p].rules.size(); ++r) {
+      const std::vector<std::string>& ids =
+          policies_[p].rules[r].tensors.requests;
+      if (std::find(ids.begin(), ids.end(), id) != ids.end()) {
+        out[p] |= uint64_t{1} << r;
+      }
+    }
+  }
+  return out;
+}
+
 Level Schedule::LevelOf(std::string_view device, int64_t token,
-                        std::string_view op, Io io) const {
+                        std::string_view op, Io io,
+                        const RuleBits& requested) const {
   const Policy* policy = PolicyFor(token);
   if (policy == nullptr) return Level::kFull;
-  return LevelIn(*policy, device, token, MatchText{op}, io);
+  return LevelIn(*policy, device, token,
+                 MatchText{op, Applying(*policy, requested)}, io);
 }
 
-bool Schedule::MayRecord(int64_t token, std::string_view op, Io io) const {
+bool Schedule::MayRecord(int64_t token, std::string_view op, Io io,
+                         const RuleBits& requested) const {
   const Policy* policy = PolicyFor(token);
-  return policy == nullptr || MayRecordIn(*policy, token, MatchText{op}, io);
+  return policy == nullptr ||
+         MayRecordIn(*policy, token,
+                     MatchText{op, Applying(*policy, requested)}, io);
 }
 
-OpRules Schedule::RulesOf(std::string_view op) const {
-  OpRules rules{};
+RuleBits Schedule::RulesOf(std::string_view op) const {
+  RuleBits rules{};
   for (size_t p = 0; p < policies_.size(); ++p) {
     for (size_t r = 0; r < policies_[p].rules.size(); ++r) {
       if (policies_[p].rules[r].tensors.HasOp(op)) rules[p] |= uint64_t{1} << r;
@@ -337,18 +390,20 @@ OpRules Schedule::RulesOf(std::string_view op) const {
 }
 
 Level Schedule::LevelOf(std::string_view device, int64_t token,
-                        const OpRules& rules, Io io) const {
+                        const RuleBits& rules, Io io,
+                        const RuleBits& requested) const {
   const Policy* policy = PolicyFor(token);
   if (policy == nullptr) return Level::kFull;
-  const uint64_t bits = rules[static_cast<size_t>(policy - policies_.data())];
+  const uint64_t bits = WordOf(rules, *policy) & Applying(*policy, requested);
   if (bits == 0) return Level::kOff;
   return LevelIn(*policy, device, token, MatchBits{bits}, io);
 }
 
-bool Schedule::MayRecord(int64_t token, const OpRules& rules, Io io) const {
+bool Schedule::MayRecord(int64_t token, const RuleBits& rules, Io io,
+                         const RuleBits& requested) const {
   const Policy* policy = PolicyFor(token);
   if (policy == nullptr) return true;
-  const uint64_t bits = rules[static_cast<size_t>(policy - policies_.data())];
+  const uint64_t bits = WordOf(rules, *policy) & Applying(*policy, requested);
   return bits != 0 && MayRecordIn(*policy, token, MatchBits{bits}, io);
 }
 

@@ -81,9 +81,9 @@ RecordedRanks FindRecordedRanks(const Policies& policies);
 // that exclude some tensors.
 RecordedRanks FindRanksRecordedAtFirst(const Policies& policies);
 
-// The rules that match the name of an op: bit r of word p stands for rule r of
-// policy p of a schedule. Valid only for that schedule.
-using OpRules = std::array<uint64_t, kPoliciesMax>;
+// Some rules of a schedule, such as those that match the name of an op: bit r
+// of word p stands for rule r of policy p. Valid only for that schedule.
+using RuleBits = std::array<uint64_t, kPoliciesMax>;
 
 // The capture policies of one rank, evaluated for every tensor. Immutable, so
 // it can be used by any thread.
@@ -95,31 +95,53 @@ class Schedule {
   // Revision of the newest policy.
   uint64_t revision() const { return policies_.back().revision; }
 
+  // Whether a rule names requests. Only then do the answers below depend on
+  // `requested`.
+  bool has_requests() const { return has_requests_; }
+
+  // Returns the rules that name the request. The union for the requests of a
+  // token is `requested` below.
+  RuleBits RulesOfRequest(std::string_view id) const;
+
   // Returns how much of the tensor to record: kFull below the first token of
-  // all policies.
+  // all policies. Rules that name requests only apply if they are in
+  // `requested`.
   Level LevelOf(std::string_view device, int64_t token, std::string_view op,
-                Io io) const;
+                Io io, const RuleBits& requested = {}) const;
 
   // True if such a tensor is recorded on at least one device. With
   // kUnspecified, true if any side of the op is recorded.
-  bool MayRecord(int64_t token, std::string_view op, Io io) const;
+  bool MayRecord(int64_t token, std::string_view op, Io io,
+                 const RuleBits& requested = {}) const;
 
   // As above, for an op whose rules are known, so that no patterns are matched.
-  OpRules RulesOf(std::string_view op) const;
-  Level LevelOf(std::string_view device, int64_t token, const OpRules& rules,
-                Io io) const;
-  bool MayRecord(int64_t token, const OpRules& rules, Io io) const;
+  RuleBits RulesOf(std::string_view op) const;
+  Level LevelOf(std::string_view device, int64_t token, const RuleBits& rules,
+                Io io, const RuleBits& requested = {}) const;
+  bool MayRecord(int64_t token, const RuleBits& rules, Io io,
+                 const RuleBits& requested = {}) const;
 
   // Returns the number of the span of tokens that contains `token`. The answers
-  // above do not change within a span.
+  // above do not change within a span, for equal `requested`.
   uint32_t SpanOf(int64_t token) const;
 
  private:
   // Returns null below the first token of all policies.
   const Policy* PolicyFor(int64_t token) const;
+  // Returns the word of a policy.
+  uint64_t WordOf(const RuleBits& bits, const Policy& policy) const {
+    return bits[static_cast<size_t>(&policy - policies_.data())];
+  }
+  // Returns the rules of a policy that apply while these requests are
+  // processed.
+  uint64_t Applying(const Policy& policy, const RuleBits& requested) const {
+    return WordOf(without_requests_, policy) | WordOf(requested, policy);
+  }
 
   // Excludes rules for other ranks.
   Policies policies_;
+  RuleBits without_requests_ = {};  // The rules that name no request.
+  bool has_requests_ = false;
   // First tokens of the spans, ascending.
   std::vector<int64_t> span_begins_;
 };

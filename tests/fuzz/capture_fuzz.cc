@@ -16,7 +16,10 @@ std::vector<std::string> Seeds() {
   rule.tensors.tokens = {{0, 3}, {10, 10}};
   rule.tensors.op_patterns = {"layers.*.attn", "?*"};
   rule.tensors.ios = {Io::kInput, Io::kOutput};
+  capture::Rule named = rule;
+  named.tensors.requests = {"r1", "r2"};
   return {capture::Encode({{1, 0, {rule}}}),
+          capture::Encode({{1, 0, {named, rule}}}),
           capture::Encode({{1, 0, {}}, {2, 500, {rule, capture::Rule()}}})};
 }
 
@@ -33,15 +36,19 @@ void Try(std::string_view bytes) {
   MSITD_CHECK(again == policies);
   const Schedule schedule(policies, 3);
   for (const std::string_view op : {"layers.1.attn", ""}) {
-    const OpRules rules = schedule.RulesOf(op);
+    const RuleBits rules = schedule.RulesOf(op);
     for (const int64_t token : {0, 3, 10, 500}) {
       for (const Io io : {Io::kInput, Io::kUnspecified}) {
-        const bool may = schedule.MayRecord(token, op, io);
-        MSITD_CHECK(may == schedule.MayRecord(token, rules, io));
-        if (io == Io::kUnspecified) continue;
-        const Level level = schedule.LevelOf("npu:0", token, op, io);
-        MSITD_CHECK(level == schedule.LevelOf("npu:0", token, rules, io));
-        MSITD_CHECK(level == Level::kOff || may);
+        for (const std::string_view id : {"r1", ""}) {
+          const RuleBits named = schedule.RulesOfRequest(id);
+          const bool may = schedule.MayRecord(token, op, io, named);
+          MSITD_CHECK(may == schedule.MayRecord(token, rules, io, named));
+          if (io == Io::kUnspecified) continue;
+          const Level level = schedule.LevelOf("npu:0", token, op, io, named);
+          MSITD_CHECK(level ==
+                      schedule.LevelOf("npu:0", token, rules, io, named));
+          MSITD_CHECK(level == Level::kOff || may);
+        }
       }
     }
   }

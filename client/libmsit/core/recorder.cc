@@ -10,6 +10,7 @@
 #include "client/libmsit/core/copy/stream_copy.h"
 #include "client/libmsit/core/record_text.h"
 #include "protos/base/limits.h"
+#include "protos/base/request.h"
 #include "protos/chunk/chunk_format.h"
 
 namespace msitd::libmsit {
@@ -57,6 +58,11 @@ Status Recorder::Record(const TensorView& tensor,
   const int64_t token =
       is_token_fixed ? tensor.token : tokens_.Counted(tensor.token);
   if (!is_token_fixed) sender_.Begin(token);
+  if (tensor.kind == RecordKind::kDocument &&
+      tensor.op.starts_with(kRequestOpPrefix)) {
+    filter_.AddRequest(is_token_fixed ? token : token + tokens_.base(),
+                       tensor.op.substr(kRequestOpPrefix.size()));
+  }
   const capture::Level level = tensor.kind == RecordKind::kDocument
                                    ? capture::Level::kFull
                                    : TakeLevel(tensor, device, token);

@@ -165,6 +165,7 @@ void AddSet(CommandLine& line, CLI::App& noun) {
       [flags](Invocation& invocation) { return Set(invocation, *flags); });
   AddRunName(verb, flags->run, "Name of the run; created if it does not exist");
   AddSelectionFlags(verb, flags->selection);
+  AddRequestFlag(verb, flags->selection);
   CLI::Option* level =
       verb.add_option(
               "--level", flags->level,

@@ -451,3 +451,51 @@ def test_hooks_that_were_off_begin_at_the_stated_token(daemon: Daemon) -> None:
         (0, token, "root.0" if token < 5 else "root.1", "IO_OUTPUT")
         for token in range(8)
     }
+
+
+def test_a_policy_selects_the_tokens_of_a_request(daemon: Daemon) -> None:
+    answer = capture(
+        daemon, "set", "--request", "b", "--ops", "lm_head", "--from-token", "0"
+    )
+    assert answer["rules"][0]["filter"]["requests"] == ["b"]
+    batches = (("a",), ("a", "b"), (), ("b", "c"), ("c",))
+    with msitd.Client(run="r", endpoint=f"unix:{daemon.socket_dir}") as client:
+        client.flush(WAIT_S)
+        for token, requests in enumerate(batches):
+            client.record_requests(requests, token=token)
+            record_token(client, token)
+            assert client.selects("lm_head", token=token) == ("b" in requests)
+    assert recorded(daemon) == {
+        (0, token, "lm_head", f"IO_{io}")
+        for token in (1, 3)
+        for io in ("INPUT", "OUTPUT")
+    }
+    # All requests are listed, also those of tokens that were not recorded.
+    listed = daemon.ctl_json(
+        "tensor", "list", "--run", "r", "--kind", "document", "--limit", "0"
+    )["tensors"]
+    assert sum(t["op"].startswith("request/") for t in listed) == 6
+
+
+def test_a_request_is_selected_while_a_model_runs(daemon: Daemon) -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    batches = [{"a": (0, 2)}, {"a": (0, 1), "b": (1, 2)}, {"a": (0, 2)}, {"b": (0, 2)}]
+    given = iter(batches)
+    with (
+        msitd.Client(run="r", endpoint=f"unix:{daemon.socket_dir}") as client,
+        msitd.register_hook(model, client, requests=lambda: next(given)),
+        torch.no_grad(),
+    ):
+        model(torch.ones(2, 4))
+        client.flush(WAIT_S)
+        capture(daemon, "set", "--request", "b", "--from-token", "1")
+        wait_until(lambda: not client.selects("root.0", token=1000))
+        for _ in batches[1:]:
+            model(torch.ones(2, 4))
+    assert {token for _, token, _, _ in recorded(daemon)} == {0, 1, 3}
+    assert {op for _, token, op, _ in recorded(daemon) if token == 3} == {
+        "root",
+        "root.0",
+        "root.1",
+    }

@@ -27,7 +27,7 @@ OpRulesCache::~OpRulesCache() {
 // An open-addressed hash table that only grows. A thread that finds an empty
 // entry creates the value and stores it with one compare-exchange. If another
 // thread was faster, that thread's entry is examined like any other.
-const capture::OpRules* OpRulesCache::Find(std::string_view op) {
+const capture::RuleBits* OpRulesCache::Find(std::string_view op) {
   // The op has not been validated yet.
   if (op.size() > kOpBytesMax) return nullptr;
   const size_t hash = std::hash<std::string_view>()(op);

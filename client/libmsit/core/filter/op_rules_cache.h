@@ -28,13 +28,13 @@ class OpRulesCache {
 
   // Returns the rules of `op`, which are valid as long as the cache. Null if
   // there is no room for the op, or if it is longer than kOpBytesMax.
-  const capture::OpRules* Find(std::string_view op);
+  const capture::RuleBits* Find(std::string_view op);
 
  private:
   struct Entry {
     size_t hash;
     std::string op;
-    capture::OpRules rules;
+    capture::RuleBits rules;
   };
 
   const capture::Schedule& schedule_;

@@ -40,19 +40,39 @@ class RecordFilter::Reading {
   uint64_t leave_ = ~uint64_t{0};
 };
 
+const RecordFilter::Requested& RecordFilter::Policy::RequestedAt(
+    int64_t token) const {
+  static constexpr Requested kNone;
+  if (requested.empty()) return kNone;
+  const auto found = std::lower_bound(
+      requested.begin(), requested.end(), token,
+      [](const Requested& one, int64_t wanted) { return one.token < wanted; });
+  return found == requested.end() || found->token != token ? kNone : *found;
+}
+
 capture::Level RecordFilter::Policy::LevelOf(std::string_view device,
                                              int64_t token, std::string_view op,
-                                             Io io) {
-  const capture::OpRules* rules = cache.Find(op);
-  return rules == nullptr ? schedule->LevelOf(device, token, op, io)
-                          : schedule->LevelOf(device, token, *rules, io);
+                                             Io io) const {
+  const capture::RuleBits* known = rules->cache.Find(op);
+  const capture::RuleBits& by_request = RequestedAt(token).rules;
+  const capture::Schedule& schedule = *rules->schedule;
+  return known == nullptr
+             ? schedule.LevelOf(device, token, op, io, by_request)
+             : schedule.LevelOf(device, token, *known, io, by_request);
 }
 
 bool RecordFilter::Policy::MayRecord(int64_t token, std::string_view op,
-                                     Io io) {
-  const capture::OpRules* rules = cache.Find(op);
-  return rules == nullptr ? schedule->MayRecord(token, op, io)
-                          : schedule->MayRecord(token, *rules, io);
+                                     Io io) const {
+  const capture::RuleBits* known = rules->cache.Find(op);
+  const capture::RuleBits& by_request = RequestedAt(token).rules;
+  const capture::Schedule& schedule = *rules->schedule;
+  return known == nullptr ? schedule.MayRecord(token, op, io, by_request)
+                          : schedule.MayRecord(token, *known, io, by_request);
+}
+
+uint64_t RecordFilter::Policy::SelectionAt(int64_t token) const {
+  return uint64_t{std::max(number, RequestedAt(token).number)} << 32 |
+         rules->schedule->SpanOf(token);
 }
 
 RecordFilter::Shard& RecordFilter::ShardOfThread() {
@@ -77,10 +97,40 @@ uint64_t RecordFilter::filtered_count() const {
 
 void RecordFilter::Set(std::unique_ptr<const capture::Schedule> schedule) {
   const std::lock_guard lock(mu_);
-  auto policy = schedule == nullptr ? nullptr
-                                    : std::make_unique<Policy>(
-                                          std::move(schedule), ++policy_count_);
+  std::unique_ptr<Policy> policy;
+  if (schedule != nullptr) {
+    policy = std::make_unique<Policy>(
+        Policy{std::make_shared<Rules>(std::move(schedule)), ++policy_count_});
+  }
   if (!is_stopped_) Replace(std::move(policy));
+}
+
+void RecordFilter::AddRequest(int64_t token, std::string_view id) {
+  if (!has_requests_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mu_);
+  if (newest_ == nullptr || is_stopped_) return;
+  const capture::RuleBits named = newest_->rules->schedule->RulesOfRequest(id);
+  Requested changed = newest_->RequestedAt(token);
+  changed.token = token;
+  bool is_new = false;
+  for (size_t i = 0; i < named.size(); ++i) {
+    is_new = is_new || (named[i] & ~changed.rules[i]) != 0;
+    changed.rules[i] |= named[i];
+  }
+  if (!is_new) return;
+  changed.number = ++policy_count_;
+  auto policy = std::make_unique<Policy>(*newest_);
+  std::vector<Requested>& all = policy->requested;
+  const auto place = std::lower_bound(
+      all.begin(), all.end(), token,
+      [](const Requested& one, int64_t wanted) { return one.token < wanted; });
+  if (place != all.end() && place->token == token) {
+    *place = changed;
+  } else {
+    all.insert(place, changed);
+    if (all.size() > kRequestTokensMax) all.erase(all.begin());
+  }
+  Replace(std::move(policy));
 }
 
 void RecordFilter::Stop() {
@@ -97,6 +147,9 @@ void RecordFilter::Replace(std::unique_ptr<Policy> policy) {
   if (in_force_.exchange(nullptr) != nullptr) retired_ = std::move(newest_);
   newest_ = std::move(policy);
   is_on_.store(newest_ != nullptr, std::memory_order_relaxed);
+  has_requests_.store(
+      newest_ != nullptr && newest_->rules->schedule->has_requests(),
+      std::memory_order_relaxed);
   Advance();
 }
 

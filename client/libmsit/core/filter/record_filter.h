@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 #include "client/libmsit/core/filter/op_rules_cache.h"
 #include "protos/base/tensor_key.h"
@@ -24,7 +24,8 @@ namespace msitd::libmsit {
 // policy in force is counted in its shard while it reads. Set takes that policy
 // out of force; from then on calls read the newest policy with the lock held.
 // When no thread reads the old policy any more, it is freed and the newest one
-// is put into force.
+// is put into force. If the rules of a policy name requests, each token that
+// processes one of them replaces the policy in the same way.
 class RecordFilter {
  public:
   RecordFilter() = default;
@@ -33,6 +34,12 @@ class RecordFilter {
 
   // Replaces the policy with `schedule`. Null: everything is recorded in full.
   void Set(std::unique_ptr<const capture::Schedule> schedule);
+
+  // States that a request is processed at a token. Rules that name it apply to
+  // this token from now on. Those of the kRequestTokensMax highest tokens that
+  // process a named request are known.
+  void AddRequest(int64_t token, std::string_view id);
+  static constexpr size_t kRequestTokensMax = 64;
 
   // Makes Take return kFull for everything from now on, under any policy, while
   // MayRecord is unchanged. Waits for calls in progress, so that
@@ -53,7 +60,7 @@ class RecordFilter {
 
   // Returns a number that changes before the results of MayRecord change for
   // any op: when there is another policy, or when this one requests something
-  // else from a token on.
+  // else at a token.
   uint64_t SelectionAt(int64_t token);
 
   // Number of records that were off, over all threads.
@@ -67,19 +74,31 @@ class RecordFilter {
   bool TakeWatch() { return is_watched_.load() && is_watched_.exchange(false); }
 
  private:
-  struct Policy {
-    Policy(std::unique_ptr<const capture::Schedule> given, uint32_t number)
-        : schedule(std::move(given)), number(number), cache(*schedule) {}
-    capture::Level LevelOf(std::string_view device, int64_t token,
-                           std::string_view op, Io io);
-    bool MayRecord(int64_t token, std::string_view op, Io io);
-    uint64_t SelectionAt(int64_t token) const {
-      return uint64_t{number} << 32 | schedule->SpanOf(token);
-    }
+  // A schedule, and the rules of each op that was met.
+  struct Rules {
+    explicit Rules(std::unique_ptr<const capture::Schedule> given)
+        : schedule(std::move(given)), cache(*schedule) {}
 
     const std::unique_ptr<const capture::Schedule> schedule;
-    const uint32_t number;
     OpRulesCache cache;
+  };
+  // The rules that apply to a token because of its requests.
+  struct Requested {
+    int64_t token = 0;
+    uint32_t number = 0;  // As Policy::number.
+    capture::RuleBits rules = {};
+  };
+  struct Policy {
+    capture::Level LevelOf(std::string_view device, int64_t token,
+                           std::string_view op, Io io) const;
+    bool MayRecord(int64_t token, std::string_view op, Io io) const;
+    uint64_t SelectionAt(int64_t token) const;
+    const Requested& RequestedAt(int64_t token) const;
+
+    std::shared_ptr<Rules> rules;
+    uint32_t number = 0;
+    // Ascending by token.
+    std::vector<Requested> requested = {};
   };
 
   // The state of the threads that hash to this shard. The low kReaderBits count
@@ -107,6 +126,9 @@ class RecordFilter {
   // False: everything is recorded. Relaxed, because a thread that reads an
   // outdated true finds no policy in force, and no newest one either.
   std::atomic<bool> is_on_{false};
+  // Rules of the newest policy name requests. Relaxed in the same way: a
+  // request that is stated while the policy is set may precede it.
+  std::atomic<bool> has_requests_{false};
 
   // Sequentially consistent, like the words of the shards and is_watched_. Set
   // stores null here, then loads all words. A reader adds itself to its word,
@@ -123,7 +145,7 @@ class RecordFilter {
   std::mutex mu_;
   // Guarded by mu_. in_force_ is this policy or null.
   std::unique_ptr<Policy> newest_;
-  // Number of policies so far.
+  // Number of policies, and of changes of the requests of a token, so far.
   uint32_t policy_count_ = 0;
   // The old policy, while it may still be read.
   std::unique_ptr<Policy> retired_;

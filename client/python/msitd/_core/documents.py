@@ -86,8 +86,9 @@ class Documents:
         """Records which requests are processed in a token, for engines that
         batch requests.
 
-        Call it once for each token, before or after the token's records. The
-        capture policy does not apply. Daemons show the requests with the
+        Call it once for each token, before or after the token's records. If it
+        is before, a capture policy can select the token by its requests. The
+        requests themselves are always recorded. Daemons show the requests with the
         tensors of the token, and can select tensors by request.
 
         Args:

@@ -8,6 +8,7 @@
 
 #include "protos/base/glob.h"
 #include "protos/base/limits.h"
+#include "protos/base/request.h"
 
 namespace msitd::capture {
 namespace {
@@ -50,6 +51,30 @@ TEST(CapturePolicyTest, FirstRuleThatAgreesDecides) {
   EXPECT_EQ(LevelOf(schedule, 0, "layers.3.attn"), Level::kFull);
   EXPECT_EQ(LevelOf(schedule, 0, "layers.4.attn"), Level::kSummary);
   EXPECT_EQ(LevelOf(schedule, 0, "lm_head"), Level::kOff);
+}
+
+TEST(CapturePolicyTest, ARuleOfRequestsAppliesWithOneOfThem) {
+  Rule named = Full({"layers.*"});
+  named.tensors.requests = {"r1", "r2"};
+  Rule summary = Full({"layers.3"});
+  summary.level = Level::kSummary;
+  const Schedule schedule({{1, 0, {named, summary}}}, 0);
+  EXPECT_TRUE(schedule.has_requests());
+  EXPECT_EQ(LevelOf(schedule, 0, "layers.3"), Level::kSummary);
+  EXPECT_EQ(LevelOf(schedule, 0, "layers.4"), Level::kOff);
+  EXPECT_FALSE(MayRecord(schedule, 0, "layers.4", Io::kOutput));
+  EXPECT_EQ(schedule.RulesOfRequest("r"), RuleBits());
+  const RuleBits requested = schedule.RulesOfRequest("r2");
+  for (const std::string_view op : {"layers.3", "layers.4"}) {
+    const RuleBits rules = schedule.RulesOf(op);
+    EXPECT_EQ(schedule.LevelOf("cpu:0", 0, op, Io::kOutput, requested),
+              Level::kFull);
+    EXPECT_EQ(schedule.LevelOf("cpu:0", 0, rules, Io::kOutput, requested),
+              Level::kFull);
+    EXPECT_TRUE(schedule.MayRecord(0, op, Io::kUnspecified, requested));
+    EXPECT_TRUE(schedule.MayRecord(0, rules, Io::kUnspecified, requested));
+  }
+  EXPECT_FALSE(Schedule({{1, 0, {summary}}}, 0).has_requests());
 }
 
 TEST(CapturePolicyTest, AnswersChangeOnlyWithTheSpan) {
@@ -264,6 +289,7 @@ class CaptureCodecTest : public ::testing::Test {
       rule.tensors.op_patterns.push_back(std::string(Draw(200), 'x') + "*");
       rule.tensors.ios.push_back(static_cast<Io>(1 + Draw(7)));
     }
+    if (Draw(3) == 0) rule.tensors.requests = {"r", std::string(128, 'x')};
     return rule;
   }
 
@@ -339,6 +365,24 @@ TEST_F(CaptureCodecTest, OneOverABoundIsRefused) {
   EXPECT_FALSE(is_taken(policy));
   policy.rules.assign(1, Full({std::string(kOpBytesMax + 1, 'x')}));
   EXPECT_FALSE(is_taken(policy));
+  policy.rules.assign(1, Rule());
+  policy.rules[0].tensors.requests.assign(Selector::kRequestsMax, "r");
+  EXPECT_TRUE(is_taken(policy));
+  policy.rules[0].tensors.requests.emplace_back("r");
+  EXPECT_FALSE(is_taken(policy));
+  policy.rules[0].tensors.requests = {std::string(kRequestIdBytesMax + 1, 'x')};
+  EXPECT_FALSE(is_taken(policy));
+}
+
+TEST_F(CaptureCodecTest, APolicyWithoutRequestsIsOfTheFirstVersion) {
+  Policy policy = OneRule(1, 0, Full({"a"}));
+  EXPECT_EQ(Encode({policy})[0], 1);
+  policy.rules[0].tensors.requests = {"r"};
+  EXPECT_EQ(Encode({policy})[0], 2);
+  std::string bytes = Encode({policy});
+  Policies decoded;
+  bytes[0] = 3;
+  EXPECT_FALSE(Decode(bytes, decoded));
 }
 
 TEST_F(CaptureCodecTest, NoneOrUnorderedOnesAreRefused) {

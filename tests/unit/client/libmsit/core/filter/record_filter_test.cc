@@ -93,6 +93,71 @@ TEST(RecordFilterTest, ASelectionIsAnotherWhereverAnAnswerIs) {
   EXPECT_EQ(filter.SelectionAt(4), everything);
 }
 
+capture::Policy AskFor(std::vector<std::string> requests) {
+  capture::Policy policy = Ask(1, 0, {"a"});
+  policy.rules[0].tensors.requests = std::move(requests);
+  return policy;
+}
+
+TEST(RecordFilterTest, ARuleAppliesToTheTokensOfItsRequests) {
+  RecordFilter filter;
+  filter.AddRequest(2, "r1");  // Without a policy.
+  filter.Set(Schedule({AskFor({"r1", "r2"})}));
+  EXPECT_EQ(Take(filter, "a", 2), Level::kOff);
+  const uint64_t base = filter.SelectionAt(3);
+  filter.AddRequest(3, "other");
+  EXPECT_EQ(filter.SelectionAt(3), base);
+  EXPECT_FALSE(filter.MayRecord(3, "a", Io::kUnspecified));
+  filter.AddRequest(3, "r1");
+  const uint64_t requested = filter.SelectionAt(3);
+  EXPECT_NE(requested, base);
+  EXPECT_EQ(filter.SelectionAt(4), base);
+  filter.AddRequest(3, "r2");  // The rule applies already.
+  EXPECT_EQ(filter.SelectionAt(3), requested);
+  EXPECT_EQ(Take(filter, "a", 3), Level::kFull);
+  EXPECT_TRUE(filter.MayRecord(3, "a", Io::kUnspecified));
+  EXPECT_EQ(Take(filter, "b", 3), Level::kOff);
+  EXPECT_EQ(Take(filter, "a", 4), Level::kOff);
+  EXPECT_EQ(filter.filtered_count(), 3u);
+  // Another policy begins without requests.
+  filter.Set(Schedule({AskFor({"r1"})}));
+  EXPECT_EQ(Take(filter, "a", 3), Level::kOff);
+}
+
+TEST(RecordFilterTest, TheHighestTokensOfRequestsAreKnown) {
+  RecordFilter filter;
+  filter.Set(Schedule({AskFor({"r"})}));
+  constexpr auto kCount = static_cast<int64_t>(RecordFilter::kRequestTokensMax);
+  for (int64_t token = 0; token <= kCount; ++token) {
+    filter.AddRequest(token, "r");
+  }
+  filter.AddRequest(0, "r");
+  EXPECT_EQ(Take(filter, "a", 0), Level::kOff);
+  for (int64_t token = 1; token <= kCount; ++token) {
+    EXPECT_EQ(Take(filter, "a", token), Level::kFull) << token;
+  }
+}
+
+TEST(RecordFilterTest, ManyThreadsSeeTheTokensOfRequests) {
+  RecordFilter filter;
+  filter.Set(Schedule({AskFor({"r"})}));
+  std::atomic<uint64_t> off_count{0};
+  std::vector<std::thread> threads;
+  for (int64_t first = 0; first < 4; ++first) {
+    threads.emplace_back([&filter, &off_count, first] {
+      for (int64_t token = first; token < 4000; token += 4) {
+        const bool is_wanted = token % 8 < 4;
+        if (is_wanted) filter.AddRequest(token, "r");
+        const Level level = Take(filter, "a", token);
+        EXPECT_EQ(level, is_wanted ? Level::kFull : Level::kOff) << token;
+        if (level == Level::kOff) off_count.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(filter.filtered_count(), off_count.load());
+}
+
 TEST(RecordFilterTest, AfterStopNothingIsFiltered) {
   RecordFilter filter;
   filter.Set(Schedule({Ask(1, 0, {"b"})}));
@@ -181,7 +246,7 @@ TEST(OpRulesCacheTest, MoreOpsThanItHoldsAreRightOrNotThere) {
   for (int pass = 0; pass < 2; ++pass) {
     for (size_t i = 0; i < OpRulesCache::kOpsMax * 3 / 2; ++i) {
       const std::string op = std::to_string(i);
-      const capture::OpRules* rules = cache.Find(op);
+      const capture::RuleBits* rules = cache.Find(op);
       if (rules == nullptr) {
         ++missing_count;
       } else {
@@ -202,7 +267,7 @@ TEST(OpRulesCacheTest, OpThatIsNoneIsNotKept) {
 TEST(OpRulesCacheTest, OpThatIsFoundStaysWhereItIs) {
   const capture::Schedule schedule({Ask(1, 0, {"a"})}, 0);
   OpRulesCache cache(schedule);
-  const capture::OpRules* rules = cache.Find("a");
+  const capture::RuleBits* rules = cache.Find("a");
   ASSERT_NE(rules, nullptr);
   EXPECT_NE(cache.Find("b"), rules);
   EXPECT_EQ(cache.Find("a"), rules);
