@@ -8,7 +8,9 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 
+#include "absl/container/flat_hash_map.h"
 #include "daemon/compare/match/target_names.h"
 #include "daemon/compare/view/tensor_view.h"
 #include "protos/base/check.h"
@@ -325,7 +327,7 @@ void RequestReading::AddViews(const JoinedPart& part, TensorGroup& group) {
       out.push_back(tensor.positions().empty()
                         ? tensor.Refuse("it has no row of this request")
                         : tensor.View(tensor.positions(), plans_));
-      viewed_.emplace(out.back().view.get(), &tensor);
+      viewed_.emplace_back(out.back().view.get(), &tensor);
     }
   }
 }
@@ -417,6 +419,8 @@ void RequestReading::AddMasks(const JoinedPart& part,
 }
 
 void RequestReading::FitPairs(TensorGroup& group) {
+  const absl::flat_hash_map<const TensorView*, const RequestTensor*> viewed(
+      viewed_.begin(), viewed_.end(), viewed_.size());
   for (TensorPair& pair : group.pairs) {
     if (pair.golden == nullptr || pair.target == nullptr) {
       const bool is_golden = pair.golden != nullptr;
@@ -426,9 +430,9 @@ void RequestReading::FitPairs(TensorGroup& group) {
       }
       continue;
     }
-    const auto golden = viewed_.find(pair.golden->view.get());
-    const auto target = viewed_.find(pair.target->view.get());
-    if (golden != viewed_.end() && target != viewed_.end()) {
+    const auto golden = viewed.find(pair.golden->view.get());
+    const auto target = viewed.find(pair.target->view.get());
+    if (golden != viewed.end() && target != viewed.end()) {
       FitPair(*golden->second, *target->second, pair, group);
     }
   }

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -126,7 +125,7 @@ class RequestReading {
   RowPlans plans_;
   CachedRows cached_;
   // The tensors that the views of the current group are of.
-  absl::flat_hash_map<const TensorView*, const RequestTensor*> viewed_;
+  std::vector<std::pair<const TensorView*, const RequestTensor*>> viewed_;
 };
 
 }  // namespace msitd::compare

@@ -62,7 +62,7 @@ std::string BatchText(const BatchShape& batch) {
 }
 
 // Adds a range after all others. Merges it with the last one if they touch.
-void Append(const RowRange& range, absl::InlinedVector<RowRange, 1>& out) {
+void Append(const RowRange& range, std::vector<RowRange>& out) {
   if (range.size() == 0) return;
   if (!out.empty() && out.back().end == range.first) {
     out.back().end = range.end;
@@ -120,29 +120,30 @@ LogicalTensor RequestTensor::View(std::span<const RowRange> positions,
                                   RowPlans& plans) const {
   if (!problem_.empty()) return Refuse(problem_);
   SharedTensors leaves;
-  const Cuts cuts = CutsOf(positions, leaves);
+  const std::vector<Cut> cuts = CutsOf(positions, leaves);
   if (leaves.size() > kRequestLeavesMax) {
     return Refuse(fmt::format("it reads {} tensors, at most {}", leaves.size(),
                               kRequestLeavesMax));
   }
   const auto make_plan = [&](bool is_read) {
-    return plans.Get(
-        KeyOf(cuts, leaves, is_read), [&]() -> absl::StatusOr<SharedPlan> {
-          const std::vector<ViewLeaf> shapes = ViewLeavesOf(leaves);
-          MSITD_ASSIGN_OR_RETURN(ViewPlan plan, PlanOf(cuts, shapes));
-          if (is_read) {
-            MSITD_RETURN_IF_ERROR(CheckReadCost(plan, shapes));
-          }
-          return std::make_shared<const ViewPlan>(std::move(plan));
-        });
+    PlanKey& key = plans.NewKey();
+    FillKey(cuts, leaves, is_read, key);
+    return plans.Get(key, [&]() -> absl::StatusOr<SharedPlan> {
+      const std::vector<ViewLeaf> shapes = ViewLeavesOf(leaves);
+      MSITD_ASSIGN_OR_RETURN(ViewPlan plan, PlanOf(cuts, shapes));
+      if (is_read) {
+        MSITD_RETURN_IF_ERROR(CheckReadCost(plan, shapes));
+      }
+      return std::make_shared<const ViewPlan>(std::move(plan));
+    });
   };
   return SeenAsRequest(sources_.front().tensor(), plans.TextOf(positions),
                        leaves, make_plan);
 }
 
-RequestTensor::Cuts RequestTensor::CutsOf(std::span<const RowRange> positions,
-                                          SharedTensors& leaves) const {
-  Cuts cuts;
+std::vector<RequestTensor::Cut> RequestTensor::CutsOf(
+    std::span<const RowRange> positions, SharedTensors& leaves) const {
+  std::vector<Cut> cuts;
   cuts.reserve(sources_.size());
   // The tensors that are read, at most kJoinedTokensMax, and their first leaf.
   absl::InlinedVector<std::pair<const LogicalTensor*, uint32_t>, 1>
@@ -172,10 +173,9 @@ RequestTensor::Cuts RequestTensor::CutsOf(std::span<const RowRange> positions,
   return cuts;
 }
 
-PlanKey RequestTensor::KeyOf(const Cuts& cuts, const SharedTensors& leaves,
-                             bool is_read) {
-  PlanKey out;
-  out.reserve(1 + 5 * cuts.size() + 6 * leaves.size());
+void RequestTensor::FillKey(std::span<const Cut> cuts,
+                            const SharedTensors& leaves, bool is_read,
+                            PlanKey& out) {
   out.push_back(is_read ? 1 : 0);
   for (const Cut& cut : cuts) {
     // The place of the rows follows from the range and the shape.
@@ -193,11 +193,10 @@ PlanKey RequestTensor::KeyOf(const Cuts& cuts, const SharedTensors& leaves,
     out.push_back(static_cast<int64_t>(leaf.shape.size()));
     out.insert(out.end(), leaf.shape.begin(), leaf.shape.end());
   }
-  return out;
 }
 
 absl::StatusOr<ViewPlan> RequestTensor::PlanOf(
-    const Cuts& cuts, std::span<const ViewLeaf> leaves) {
+    std::span<const Cut> cuts, std::span<const ViewLeaf> leaves) {
   if (cuts.empty()) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "it has none of the positions");
@@ -239,7 +238,7 @@ absl::StatusOr<ViewPlan> RequestTensor::PlanOf(
 }
 
 LogicalTensor RequestTensor::Refuse(const std::string& problem) const {
-  absl::InlinedVector<RowRange, 1> wanted;
+  std::vector<RowRange> wanted;
   for (const Source& source : sources_) {
     Append(source.range->positions, wanted);
   }

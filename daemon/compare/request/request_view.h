@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/request/request_join.h"
 #include "daemon/compare/request/row_place.h"
@@ -78,20 +77,18 @@ class RequestTensor {
     uint32_t first_leaf = 0;
   };
 
-  // Almost all tensors are read at one token, in one piece.
-  using Cuts = absl::InlinedVector<Cut, 1>;
-
   // Returns the parts of the sources that have these positions. Sets the
   // recorded tensors that they read.
-  Cuts CutsOf(std::span<const RowRange> positions, SharedTensors& leaves) const;
-  static absl::StatusOr<ViewPlan> PlanOf(const Cuts& cuts,
+  std::vector<Cut> CutsOf(std::span<const RowRange> positions,
+                          SharedTensors& leaves) const;
+  static absl::StatusOr<ViewPlan> PlanOf(std::span<const Cut> cuts,
                                          std::span<const ViewLeaf> leaves);
-  // Returns all that PlanOf depends on.
-  static PlanKey KeyOf(const Cuts& cuts, const SharedTensors& leaves,
-                       bool is_read);
+  // Adds all that PlanOf depends on to a key.
+  static void FillKey(std::span<const Cut> cuts, const SharedTensors& leaves,
+                      bool is_read, PlanKey& out);
 
-  absl::InlinedVector<Source, 1> sources_;
-  absl::InlinedVector<RowRange, 1> positions_;
+  std::vector<Source> sources_;
+  std::vector<RowRange> positions_;
   std::string problem_;  // The first one of the views of the tensors.
   bool is_last_ = true;
   bool may_have_keys_ = true;

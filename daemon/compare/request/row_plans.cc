@@ -2,6 +2,7 @@
 #include "daemon/compare/request/row_plans.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/compare/request/request_view.h"
 
@@ -12,20 +13,25 @@ void RowPlans::Clear() {
   plans_.clear();
 }
 
+PlanKey& RowPlans::NewKey() {
+  new_key_.clear();
+  return new_key_;
+}
+
 absl::StatusOr<SharedPlan> RowPlans::Get(
     const PlanKey& key, absl::FunctionRef<absl::StatusOr<SharedPlan>()> make) {
-  if (last_plan_ != nullptr && last_plan_->first == key) {
-    return last_plan_->second;
+  if (last_plan_ != nullptr && last_key_ == key) return *last_plan_;
+  std::string bytes(reinterpret_cast<const char*>(key.data()),
+                    key.size() * sizeof(key[0]));
+  auto found = plans_.find(bytes);
+  if (found == plans_.end()) {
+    absl::StatusOr<SharedPlan> plan = make();
+    if (plans_.size() == kRowPlansMax) return plan;
+    found = plans_.emplace(std::move(bytes), std::move(plan)).first;
   }
-  if (const auto found = plans_.find(key); found != plans_.end()) {
-    last_plan_ = &*found;
-    return found->second;
-  }
-  absl::StatusOr<SharedPlan> plan = make();
-  if (plans_.size() < kRowPlansMax) {
-    last_plan_ = &*plans_.emplace(key, plan).first;
-  }
-  return plan;
+  last_key_ = key;
+  last_plan_ = &found->second;
+  return *last_plan_;
 }
 
 const std::string& RowPlans::TextOf(std::span<const RowRange> positions) {

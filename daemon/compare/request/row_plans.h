@@ -6,12 +6,9 @@
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
-#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/view/view_plan.h"
 #include "protos/base/request_rows.h"
@@ -24,7 +21,7 @@ namespace msitd::compare {
 inline constexpr size_t kRowPlansMax = 512;
 
 // All that a plan depends on, as numbers.
-using PlanKey = absl::InlinedVector<int64_t, 16>;
+using PlanKey = std::vector<int64_t>;
 
 // The plans of the rows of one part of a request, and the text of its
 // positions. Tensors of equal shapes and types share a plan.
@@ -39,6 +36,9 @@ class RowPlans {
   // Drops all plans.
   void Clear();
 
+  // Returns an empty key to fill. Its memory is reused by the next call.
+  PlanKey& NewKey();
+
   // Returns the plan with this key. `make` makes it when the key is new. An
   // error of `make` is kept as well.
   absl::StatusOr<SharedPlan> Get(
@@ -50,11 +50,12 @@ class RowPlans {
   size_t plan_count() const { return plans_.size(); }
 
  private:
-  std::unordered_map<PlanKey, absl::StatusOr<SharedPlan>, absl::Hash<PlanKey>>
-      plans_;
+  std::unordered_map<std::string, absl::StatusOr<SharedPlan>> plans_;  // By the
+                                                                       // bytes.
+  PlanKey new_key_;
   // Almost all tensors of a part have the same plan and the same positions.
-  const std::pair<const PlanKey, absl::StatusOr<SharedPlan>>* last_plan_ =
-      nullptr;
+  PlanKey last_key_;
+  const absl::StatusOr<SharedPlan>* last_plan_ = nullptr;  // In plans_.
   std::vector<RowRange> last_positions_;
   std::string last_text_;
 };
