@@ -316,13 +316,14 @@ Schedule::Schedule(Policies policies, int32_t rank)
       return !rule.tensors.HasRank(rank);
     });
     span_begins_.push_back(policy.first_token);
-    uint64_t& without_requests =
-        without_requests_[static_cast<size_t>(&policy - policies_.data())];
+    const auto number = static_cast<size_t>(&policy - policies_.data());
     for (size_t i = 0; i < policy.rules.size(); ++i) {
       const Rule& rule = policy.rules[i];
-      const bool names_none = rule.tensors.requests.empty();
-      if (names_none) without_requests |= uint64_t{1} << i;
-      has_requests_ = has_requests_ || !names_none;
+      const uint64_t bit = uint64_t{1} << i;
+      if (rule.tensors.requests.empty()) without_requests_[number] |= bit;
+      for (const std::string& id : rule.tensors.requests) {
+        by_request_[id][number] |= bit;
+      }
       for (const TokenRange& range : rule.tensors.tokens) {
         span_begins_.push_back(range.first);
         // A range to the last token has no end.
@@ -349,17 +350,8 @@ const Policy* Schedule::PolicyFor(int64_t token) const {
 }
 
 RuleBits Schedule::RulesOfRequest(std::string_view id) const {
-  RuleBits out{};
-  for (size_t p = 0; p < policies_.size(); ++p) {
-    for (size_t r = 0; r < policies_[p].rules.size(); ++r) {
-      const std::vector<std::string>& ids =
-          policies_[p].rules[r].tensors.requests;
-      if (std::find(ids.begin(), ids.end(), id) != ids.end()) {
-        out[p] |= uint64_t{1} << r;
-      }
-    }
-  }
-  return out;
+  const auto found = by_request_.find(id);
+  return found == by_request_.end() ? RuleBits{} : found->second;
 }
 
 Level Schedule::LevelOf(std::string_view device, int64_t token,

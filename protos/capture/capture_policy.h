@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,7 +99,7 @@ class Schedule {
 
   // Whether a rule names requests. Only then do the answers below depend on
   // `requested`.
-  bool has_requests() const { return has_requests_; }
+  bool has_requests() const { return !by_request_.empty(); }
 
   // Returns the rules that name the request. The union for the requests of a
   // token is `requested` below.
@@ -141,7 +143,7 @@ class Schedule {
   // Excludes rules for other ranks.
   Policies policies_;
   RuleBits without_requests_ = {};  // The rules that name no request.
-  bool has_requests_ = false;
+  std::map<std::string, RuleBits, std::less<>> by_request_;
   // First tokens of the spans, ascending.
   std::vector<int64_t> span_begins_;
 };
