@@ -139,23 +139,27 @@ TEST(RecordFilterTest, TheHighestTokensOfRequestsAreKnown) {
 }
 
 TEST(RecordFilterTest, ManyThreadsSeeTheTokensOfRequests) {
-  RecordFilter filter;
-  filter.Set(Schedule({AskFor({"r"})}));
-  std::atomic<uint64_t> off_count{0};
-  std::vector<std::thread> threads;
-  for (int64_t first = 0; first < 4; ++first) {
-    threads.emplace_back([&filter, &off_count, first] {
-      for (int64_t token = first; token < 4000; token += 4) {
-        const bool is_wanted = token % 8 < 4;
-        if (is_wanted) filter.AddRequest(token, "r");
-        const Level level = Take(filter, "a", token);
-        EXPECT_EQ(level, is_wanted ? Level::kFull : Level::kOff) << token;
-        if (level == Level::kOff) off_count.fetch_add(1);
-      }
-    });
+  constexpr auto kTokens =
+      static_cast<int64_t>(RecordFilter::kRequestTokensMax);
+  for (int round = 0; round < 50; ++round) {
+    RecordFilter filter;
+    filter.Set(Schedule({AskFor({"r"})}));
+    std::atomic<uint64_t> off_count{0};
+    std::vector<std::thread> threads;
+    for (int64_t first = 0; first < 4; ++first) {
+      threads.emplace_back([&filter, &off_count, first] {
+        for (int64_t token = first; token < kTokens; token += 4) {
+          const bool is_wanted = token % 8 < 4;
+          if (is_wanted) filter.AddRequest(token, "r");
+          const Level level = Take(filter, "a", token);
+          EXPECT_EQ(level, is_wanted ? Level::kFull : Level::kOff) << token;
+          if (level == Level::kOff) off_count.fetch_add(1);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(filter.filtered_count(), off_count.load());
   }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(filter.filtered_count(), off_count.load());
 }
 
 TEST(RecordFilterTest, AfterStopNothingIsFiltered) {
