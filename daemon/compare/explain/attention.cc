@@ -11,6 +11,20 @@
 namespace msitd::compare::explain {
 namespace {
 
+// Sums of their own, because an addition has to wait for the one before it.
+double Dot(const double* x, const double* y, size_t count) {
+  constexpr size_t kSums = 8;
+  double sums[kSums] = {};
+  size_t i = 0;
+  for (; i + kSums <= count; i += kSums) {
+    for (size_t j = 0; j < kSums; ++j) sums[j] += x[i + j] * y[i + j];
+  }
+  double out = 0;
+  for (; i < count; ++i) out += x[i] * y[i];
+  for (const double sum : sums) out += sum;
+  return out;
+}
+
 // Returns the input whose name ends with one of these.
 const Elements* InputOf(const ExaminedOp& op, std::string_view index,
                         std::string_view keyword) {
@@ -81,19 +95,26 @@ double AttentionInputs::MaskAt(size_t head, size_t query, size_t key) const {
   return mask[of * table + query * keys.length + key];
 }
 
+std::vector<double> AttentionInputs::ProductsOf(size_t head, size_t query,
+                                                size_t key_head) const {
+  std::vector<double> out(keys.length);
+  const double* const x = &q[queries.At(head, query)];
+  for (size_t key = 0; key < keys.length; ++key) {
+    out[key] = Dot(x, &k[keys.At(key_head, key)], queries.width);
+  }
+  return out;
+}
+
 void AttentionInputs::Attend(const AttentionSetting& setting, size_t head,
-                             size_t query, std::vector<double>& scores,
+                             size_t query, std::span<const double> products,
                              std::span<double> out) const {
   const size_t width = queries.width;
-  const double* const x = &q[queries.At(head, query)];
-  scores.assign(keys.length, -std::numeric_limits<double>::infinity());
+  std::vector<double> scores(keys.length,
+                             -std::numeric_limits<double>::infinity());
   double largest = -std::numeric_limits<double>::infinity();
   for (size_t key = 0; key < keys.length; ++key) {
     if (!setting.mask.IsOpen(query, key)) continue;
-    const double* const y = &k[keys.At(setting.key_heads[head], key)];
-    double sum = 0;
-    for (size_t i = 0; i < width; ++i) sum += x[i] * y[i];
-    scores[key] = setting.scale * sum;
+    scores[key] = setting.scale * products[key];
     if (setting.mask.is_given) scores[key] += MaskAt(head, query, key);
     largest = std::max(largest, scores[key]);
   }
@@ -107,7 +128,8 @@ void AttentionInputs::Attend(const AttentionSetting& setting, size_t head,
     const double* const z = &v[keys.At(setting.value_heads[head], key)];
     for (size_t i = 0; i < width; ++i) out[i] += weight * z[i];
   }
-  for (double& value : out) value /= total;
+  const double factor = 1 / total;
+  for (double& value : out) value *= factor;
 }
 
 std::optional<AttentionInputs> AttentionInputsOf(const ExaminedOp& op,

@@ -84,9 +84,13 @@ struct AttentionInputs {
 
   // Returns an element of the mask.
   double MaskAt(size_t head, size_t query, size_t key) const;
-  // Writes the result of a row of queries.
+  // Returns the products of a row of queries with all keys of a head.
+  std::vector<double> ProductsOf(size_t head, size_t query,
+                                 size_t key_head) const;
+  // Writes the result of a row of queries. `products` are those with the keys
+  // that the setting has for its head.
   void Attend(const AttentionSetting& setting, size_t head, size_t query,
-              std::vector<double>& scores, std::span<double> out) const;
+              std::span<const double> products, std::span<double> out) const;
 };
 
 // Returns the inputs of an op whose result is that of an attention, as far as

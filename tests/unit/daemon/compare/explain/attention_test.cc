@@ -38,11 +38,11 @@ class AttentionExplanationTest : public ::testing::Test {
     Elements out = q_;
     const ExaminedOp op = OpOf(q_, q_, Inputs());
     const auto inputs = AttentionInputsOf(op, /*has_heads_first=*/true);
-    std::vector<double> scores;
     for (size_t head = 0; head < inputs->queries.head_count(); ++head) {
       for (size_t row = 0; row < inputs->queries.length; ++row) {
         inputs->Attend(
-            setting, head, row, scores,
+            setting, head, row,
+            inputs->ProductsOf(head, row, setting.key_heads[head]),
             std::span(out.values).subspan(inputs->queries.At(head, row), 16));
       }
     }
