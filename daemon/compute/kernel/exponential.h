@@ -15,15 +15,13 @@ template <>
 struct Exponential<float> {
   // Added and subtracted again, it rounds to a whole number.
   static constexpr float kRound = 0x1.8p23F;
+  static constexpr int32_t kRoundBits = 0x4b400000;
   static constexpr float kLog2E = 0x1.715476p0F;
   static constexpr float kLn2 = 0x1.62e430p-1F;
   // Nine bits, so that the product with any k up to 2^15 is exact.
   static constexpr float kLn2High = 0x1.63p-1F;
   static constexpr float kLn2Low = -0x1.bd0106p-13F;
   static constexpr int kMantissaBits = 23;
-  // Added to a whole number, 2^23 leaves it in the last bits of the sum. With
-  // the bias added as well, those bits are the exponent field of a power of 2.
-  static constexpr float kWhole = 0x1p23F;
   static constexpr float kBias = 127;
   // e^r = 1 + r + r^2 (even[0] + odd[0] r + even[1] r^2 + ...), minimax:
   // 3.2e-9 relative, 7e-8 as evaluated.
@@ -49,6 +47,8 @@ struct Exponential<double> {
   // Bounds r where x is so large that its fraction means nothing.
   static constexpr double kRemainderMax = 0.5;
   static constexpr int kMantissaBits = 52;
+  // Added to a whole number, 2^52 leaves it in the last bits of the sum. With
+  // the bias added as well, those bits are the exponent field of a power of 2.
   static constexpr double kWhole = 0x1p52;
   static constexpr double kBias = 1023;
   // 1 / n! for n = 2, 4, ..., 12 and 3, 5, ..., 13.

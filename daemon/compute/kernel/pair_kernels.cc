@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "daemon/compute/kernel/pair_reference.h"
 #include "protos/base/dtype.h"
@@ -20,6 +21,7 @@
 #include "protos/compute/kernel/fold-inl.h"
 #include "protos/compute/kernel/loaders-inl.h"
 #include "daemon/compute/kernel/decode-inl.h"
+#include "daemon/compute/kernel/float_pairs-inl.h"
 #include "daemon/compute/kernel/softmax-inl.h"
 // clang-format on
 
@@ -38,43 +40,9 @@ namespace {
 // tries the fast path again, and as a last resort scales the block in double.
 // Elements behind the last whole block are scaled in double, too.
 
-// Loads elements of T as double.
-template <typename T, class D64>
-HWY_INLINE hn::Vec<D64> LoadDouble(D64 d64, const std::byte* bytes) {
-  if constexpr (sizeof(T) == sizeof(double)) {
-    return LoadAt(d64, bytes);
-  } else {
-    return hn::PromoteTo(d64, LoadAs<T>(d64, bytes));
-  }
-}
-
-// Sums over the virtual lanes of one block.
-struct ProductSums {
-  alignas(64) double tt[kVirtualLanes];
-  alignas(64) double gg[kVirtualLanes];
-  alignas(64) double tg[kVirtualLanes];
-  alignas(64) double dd[kVirtualLanes];
-  alignas(64) double d[kVirtualLanes];
-  // True if some |t - g| is larger than all before this block.
-  bool larger;
-  // True if the softmax can be taken in float.
-  bool float_softmax;
-  // What serves for the sums of rows and channels.
-  Arithmetic arithmetic;
-};
-
-// Returns whether float serves for the sums of rows, from the largest sums of
-// squares of a block.
-template <class D64, class V = hn::Vec<D64>>
-HWY_INLINE Arithmetic RowArithmetic(D64 d64, bool float_softmax,
-                                    V golden_squares, V squares) {
-  const auto low = hn::Set(d64, kFloatRowSquaresMin);
-  static_assert(kFloatRowSquaresMax == kSoftmaxFloatSquaresMax);
-  const bool serves =
-      float_softmax && (!hn::AllFalse(d64, hn::Ge(golden_squares, low)) ||
-                        hn::AllTrue(d64, hn::Eq(squares, hn::Zero(d64))));
-  return serves ? Arithmetic::kFloat : Arithmetic::kDouble;
-}
+template <typename T>
+using LoaderOf =
+    std::conditional_t<sizeof(T) == sizeof(float), LoadFloat32, LoadFloat64>;
 
 // Sums products and differences in double. Returns false if an element is not
 // finite, or if squares overflow or vanish.
@@ -149,14 +117,6 @@ HWY_INLINE bool SumProducts(const std::byte* target, const std::byte* golden,
   return true;
 }
 
-// What stays in registers from block to block.
-template <class D>
-struct PairRunning {
-  hn::Vec<D> max_ratio;
-  // Counted downwards.
-  hn::Vec<hn::RebindToSigned<D>> mismatches;
-};
-
 // Sums |t - g| / |g| of finite pairs and counts those that differ. If a sum
 // comes near the end of the range, returns false and leaves `running` alone.
 template <class D>
@@ -217,101 +177,6 @@ HWY_INLINE bool MaybeAbove(D d, double bound, hn::Vec<D> largest) {
                                   hn::Gt(largest, hn::Zero(d))));
 }
 
-// Sums of half a vector of floats, which becomes one vector of doubles.
-template <class V>
-struct ProductLanes {
-  V tt, gg, tg, dd, d;
-};
-
-// Products of two floats are exact in double, so that fused and separate
-// additions round alike.
-template <class D64, class V = hn::Vec<D64>>
-HWY_INLINE void AddProducts(D64 d64, const std::byte* target,
-                            const std::byte* golden, ProductLanes<V>& sums) {
-  const auto t = LoadDouble<float>(d64, target);
-  const auto g = LoadDouble<float>(d64, golden);
-  const auto difference = hn::Sub(t, g);
-  sums.tt = hn::MulAdd(t, t, sums.tt);
-  sums.gg = hn::MulAdd(g, g, sums.gg);
-  sums.tg = hn::MulAdd(t, g, sums.tg);
-  sums.dd = hn::Add(sums.dd, hn::Mul(difference, difference));
-  sums.d = hn::Add(sums.d, hn::Abs(difference));
-}
-
-// SumProducts and SumRatios in one pass. Sets `ratios_serve` to false, and
-// leaves `running` alone, if SumRatios has to take the ratios: a golden element
-// may be zero.
-template <class D>
-HWY_INLINE bool SumFloatPairs(D d, const std::byte* target,
-                              const std::byte* golden, ProductSums& out,
-                              float (&ratios)[kVirtualLanes],
-                              bool& ratios_serve, PairRunning<D>& running,
-                              PairState& state) {
-  constexpr size_t kLanes = hn::MaxLanes(d);
-  constexpr size_t kHalf = kLanes / 2;
-  const hn::Rebind<double, hn::Half<D>> d64;
-  const auto zero = hn::Zero(d64);
-  auto max_ratio = running.max_ratio;
-  size_t mismatches = 0;
-  auto largest = hn::Zero(d);
-  auto ratios_within = hn::Eq(largest, largest);
-  auto squares = zero;
-  auto squares_max = zero;
-  auto golden_max = zero;
-  for (size_t lane = 0; lane < kVirtualLanes; lane += kLanes) {
-    ProductLanes<decltype(hn::Zero(d64))> low = {zero, zero, zero, zero, zero};
-    auto high = low;
-    auto ratio_sum = hn::Zero(d);
-    for (size_t row = 0; row < kRowsPerBlock; ++row) {
-      const size_t at = (row * kVirtualLanes + lane) * sizeof(float);
-      constexpr size_t kHalfBytes = kHalf * sizeof(float);
-      AddProducts(d64, target + at, golden + at, low);
-      AddProducts(d64, target + at + kHalfBytes, golden + at + kHalfBytes,
-                  high);
-      const auto t = LoadAt(d, target + at);
-      const auto g = LoadAt(d, golden + at);
-      const auto difference = hn::Abs(hn::Sub(t, g));
-      const auto ratio = hn::Div(difference, hn::Abs(g));
-      largest = hn::Max(largest, difference);
-      ratio_sum = hn::Add(ratio_sum, ratio);
-      max_ratio = hn::Max(max_ratio, ratio);
-      mismatches += hn::CountTrue(d, hn::Ne(t, g));
-    }
-    ratios_within = hn::And(ratios_within,
-                            hn::Le(ratio_sum, hn::Set(d, kSquaresHigh<float>)));
-    // A sum keeps NaN, a maximum need not.
-    squares = hn::Add(
-        squares, hn::Add(hn::Add(low.tt, high.tt), hn::Add(low.gg, high.gg)));
-    golden_max = hn::Max(golden_max, hn::Max(low.gg, high.gg));
-    squares_max =
-        hn::Max(squares_max, hn::Max(hn::Max(low.tt, high.tt), golden_max));
-    const auto store = [&](auto v0, auto v1, double* lanes) HWY_ATTR {
-      hn::Store(v0, d64, lanes + lane);
-      hn::Store(v1, d64, lanes + lane + kHalf);
-    };
-    store(low.tt, high.tt, out.tt);
-    store(low.gg, high.gg, out.gg);
-    store(low.tg, high.tg, out.tg);
-    store(low.dd, high.dd, out.dd);
-    store(low.d, high.d, out.d);
-    hn::Store(ratio_sum, d, ratios + lane);
-  }
-  const auto finite = hn::Le(squares, hn::Set(d64, kSquaresHigh<double>));
-  if (HWY_UNLIKELY(!hn::AllTrue(d64, finite))) return false;
-  out.float_softmax = hn::AllTrue(
-      d64, hn::Le(squares_max, hn::Set(d64, kSoftmaxFloatSquaresMax)));
-  out.arithmetic =
-      RowArithmetic(d64, out.float_softmax, golden_max, squares_max);
-  out.larger = MaybeAbove(d, state.max_difference, largest) &&
-               AnyDifferenceAbove(state.max_difference, target, golden);
-  ratios_serve = hn::AllTrue(d, ratios_within);
-  if (HWY_LIKELY(ratios_serve)) {
-    running.max_ratio = max_ratio;
-    state.mismatch_count += mismatches;
-  }
-  return true;
-}
-
 template <typename T>
 HWY_NOINLINE void OfferBlock(const std::byte* target, const std::byte* golden,
                              PairState& state) {
@@ -357,29 +222,45 @@ HWY_INLINE void AddSoftmaxBlock(const std::byte* target,
   }
 }
 
-// The fast path. Changes nothing and returns false if it cannot take the block.
-template <class D>
+// The fast path for elements that `Loader` loads as T; its arithmetic is T. If
+// it is not LoadFloat32 or LoadFloat64, `decoded` gets them. Changes nothing
+// else and returns false if it cannot take the block.
+template <class Loader, class D, typename T = hn::TFromD<D>>
 HWY_INLINE bool AddPairBlock(D d, const std::byte* target,
-                             const std::byte* golden, PairRunning<D>& running,
-                             PairState& state) {
-  using T = hn::TFromD<D>;
+                             const std::byte* golden, DecodedPair<T>& decoded,
+                             PairRunning<D>& running, PairState& state) {
   ProductSums products;
   alignas(64) T ratios[kVirtualLanes];
   bool ratios_serve = false;
+  PairRunning<D> next = running;
   if constexpr (sizeof(T) == sizeof(float) && hn::MaxLanes(d) > 1) {
-    if (HWY_UNLIKELY(!SumFloatPairs(d, target, golden, products, ratios,
-                                    ratios_serve, running, state))) {
+    hn::Vec<D> largest;
+    const auto sum_ratios = [&]() HWY_ATTR {
+      SumFloatRatios<Loader>(d, target, golden, decoded, ratios, ratios_serve,
+                             next, largest);
+    };
+    constexpr bool kDecodes = !std::is_same_v<Loader, LoadFloat32>;
+    if constexpr (kDecodes) {
+      sum_ratios();
+      target = decoded.target.bytes();
+      golden = decoded.golden.bytes();
+    }
+    if (HWY_UNLIKELY(!SumFloatProducts(d, target, golden, products))) {
       return false;
     }
+    if constexpr (!kDecodes) sum_ratios();
+    products.larger = MaybeAbove(d, state.max_difference, largest) &&
+                      AnyDifferenceAbove(state.max_difference, target, golden);
   } else {
     if (HWY_UNLIKELY(
             !SumProducts<T>(target, golden, state.max_difference, products))) {
       return false;
     }
   }
-  if (!ratios_serve && !SumRatios(d, target, golden, ratios, running)) {
+  if (!ratios_serve && !SumRatios(d, target, golden, ratios, next)) {
     return false;
   }
+  running = next;
   AddLanes(products.tt, state.target_squares);
   AddLanes(products.gg, state.golden_squares);
   AddLanes(products.tg, state.products);
@@ -394,13 +275,15 @@ HWY_INLINE bool AddPairBlock(D d, const std::byte* target,
 
 // Takes a block of any values.
 template <typename T>
-HWY_NOINLINE void AddAnyBlock(Decoded<T>& target, Decoded<T>& golden,
+HWY_NOINLINE void AddAnyBlock(DecodedPair<T>& pair,
                               PairRunning<BlockTag<T>>& running,
                               PairState& state) {
+  Decoded<T>& target = pair.target;
+  Decoded<T>& golden = pair.golden;
   state.NeedArithmetic(Arithmetic::kCareful);
   if (ClearNonFinite(target.element, golden.element, state) &&
-      AddPairBlock(BlockTag<T>(), target.bytes(), golden.bytes(), running,
-                   state)) {
+      AddPairBlock<LoaderOf<T>>(BlockTag<T>(), target.bytes(), golden.bytes(),
+                                pair, running, state)) {
     return;
   }
   Decoded<double> t;
@@ -450,33 +333,62 @@ HWY_INLINE void Store(D d, const PairRunning<D>& running, PairState& state) {
   if (max_ratio > state.max_ratio) state.max_ratio = max_ratio;
 }
 
-template <typename T>
+// Takes whole blocks. `Loader` loads the elements of both sides, or those that
+// Decode leaves if `kDecodes` is true.
+template <class Loader, bool kDecodes>
 HWY_NOINLINE void AddPairBlocks(const std::byte* target,
                                 const std::byte* golden, size_t blocks,
                                 PairState& state) {
+  using T = typename Loader::Arithmetic;
   const BlockTag<T> d;
   const hn::RebindToSigned<BlockTag<T>> di;
   PairRunning<BlockTag<T>> running = {hn::Zero(d), hn::Zero(di)};
   const size_t target_step = kBlockElements * ElementBytes(state.target);
   const size_t golden_step = kBlockElements * ElementBytes(state.golden);
-  Decoded<T> target_buffer;
-  Decoded<T> golden_buffer;
+  DecodedPair<T> decoded;
   for (size_t i = 0; i < blocks; ++i) {
     PrefetchAhead(target, target_step);
     PrefetchAhead(golden, golden_step);
-    const auto* t = BlockAs(state.target, target, target_buffer);
-    const auto* g = BlockAs(state.golden, golden, golden_buffer);
-    if (HWY_UNLIKELY(!AddPairBlock(d, t, g, running, state))) {
+    const std::byte* t = target;
+    const std::byte* g = golden;
+    if constexpr (kDecodes) {
+      t = BlockAs(state.target, target, decoded.target);
+      g = BlockAs(state.golden, golden, decoded.golden);
+    }
+    if (HWY_UNLIKELY(!AddPairBlock<Loader>(d, t, g, decoded, running, state))) {
       // Buffers that already hold the block are decoded again: this is rare.
-      Decode(state.target, target, target_buffer);
-      Decode(state.golden, golden, golden_buffer);
-      AddAnyBlock(target_buffer, golden_buffer, running, state);
+      Decode(state.target, target, decoded.target);
+      Decode(state.golden, golden, decoded.golden);
+      AddAnyBlock(decoded, running, state);
     }
     state.count += kBlockElements;
     target += target_step;
     golden += golden_step;
   }
   Store(d, running, state);
+}
+
+void AddWholePairs(const std::byte* target, const std::byte* golden,
+                   size_t blocks, PairState& state) {
+  if (!state.as_float) {
+    return AddPairBlocks<LoadFloat64, true>(target, golden, blocks, state);
+  }
+  if (state.target == state.golden) {
+    switch (state.target) {
+      case DType::kFloat32:
+        return AddPairBlocks<LoadFloat32, false>(target, golden, blocks, state);
+#if HWY_TARGET != HWY_SCALAR
+      case DType::kBfloat16:
+        return AddPairBlocks<LoadBfloat16, false>(target, golden, blocks,
+                                                  state);
+      case DType::kFloat16:
+        return AddPairBlocks<LoadFloat16, false>(target, golden, blocks, state);
+#endif
+      default:
+        break;
+    }
+  }
+  AddPairBlocks<LoadFloat32, true>(target, golden, blocks, state);
 }
 
 void AddPairs(const std::byte* target, const std::byte* golden, size_t count,
@@ -487,11 +399,7 @@ void AddPairs(const std::byte* target, const std::byte* golden, size_t count,
   size_t blocks = count / kBlockElements;
   while (blocks > 0) {
     const size_t now = blocks < kBlocksPerCall ? blocks : kBlocksPerCall;
-    if (state.as_float) {
-      AddPairBlocks<float>(target, golden, now, state);
-    } else {
-      AddPairBlocks<double>(target, golden, now, state);
-    }
+    AddWholePairs(target, golden, now, state);
     target += now * kBlockElements * ElementBytes(state.target);
     golden += now * kBlockElements * ElementBytes(state.golden);
     blocks -= now;

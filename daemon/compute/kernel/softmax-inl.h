@@ -28,7 +28,8 @@ HWY_BEFORE_NAMESPACE();
 namespace msitd::compute::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x = k ln 2 + r with a whole k.
+// x = k ln 2 + r with a whole k. In float, `k` has kRound added: then its last
+// bits are k as an integer, which leaves the adders to the sums.
 template <class V>
 struct Reduced {
   V k;
@@ -41,10 +42,11 @@ HWY_INLINE Reduced<V> Reduce(D d, V x) {
   using E = Exponential<T>;
   const auto round = hn::Set(d, E::kRound);
   if constexpr (sizeof(T) == sizeof(float)) {
-    const auto k =
-        hn::Sub(hn::Add(hn::Mul(x, hn::Set(d, E::kLog2E)), round), round);
-    const auto high = hn::Sub(x, hn::Mul(k, hn::Set(d, E::kLn2High)));
-    return {k, hn::Sub(high, hn::Mul(k, hn::Set(d, E::kLn2Low)))};
+    const auto rounded = hn::Add(hn::Mul(x, hn::Set(d, E::kLog2E)), round);
+    const auto k = hn::Sub(rounded, round);
+    // The product is exact, so fused and separate operations are the same.
+    const auto high = hn::NegMulAdd(k, hn::Set(d, E::kLn2High), x);
+    return {rounded, hn::Sub(high, hn::Mul(k, hn::Set(d, E::kLn2Low)))};
   } else {
     const auto limit = hn::Set(d, kSoftmaxMagnitudeMax);
     x = hn::Min(hn::Max(x, hn::Neg(limit)), limit);
@@ -59,12 +61,34 @@ HWY_INLINE Reduced<V> Reduce(D d, V x) {
   }
 }
 
-// 2^a e^r for a whole a up to kSoftmaxHeadroom; 0 where it would be subnormal.
+// 2^a for the whole a = k - exponent, at most kSoftmaxHeadroom; 0 where it
+// would be subnormal.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V PowerOf(D d, V a, V r) {
+HWY_INLINE V ScaleOf(D d, V k, double exponent) {
   using T = hn::TFromD<D>;
   using E = Exponential<T>;
-  const hn::RebindToUnsigned<D> du;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    const hn::RebindToSigned<D> di;
+    const auto offset =
+        hn::Set(di, static_cast<int32_t>(E::kBias - exponent) - E::kRoundBits);
+    const auto field =
+        hn::Max(hn::Add(hn::BitCast(di, k), offset), hn::Zero(di));
+    return hn::BitCast(d, hn::ShiftLeft<E::kMantissaBits>(field));
+  } else {
+    const hn::RebindToUnsigned<D> du;
+    const auto a = hn::Sub(k, hn::Set(d, exponent));
+    const auto whole = hn::Max(hn::Add(a, hn::Set(d, E::kWhole + E::kBias)),
+                               hn::Set(d, E::kWhole));
+    return hn::BitCast(d,
+                       hn::ShiftLeft<E::kMantissaBits>(hn::BitCast(du, whole)));
+  }
+}
+
+// e^r times `scale`.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V PowerOf(D d, V r, V scale) {
+  using T = hn::TFromD<D>;
+  using E = Exponential<T>;
   // Summing even and odd powers apart halves the chain of dependent operations.
   const auto square = hn::Mul(r, r);
   auto even = hn::Set(d, E::kEven[E::kEvenTerms - 1]);
@@ -78,10 +102,6 @@ HWY_INLINE V PowerOf(D d, V a, V r) {
   const auto series = hn::Add(even, hn::Mul(odd, r));
   const auto power =
       hn::Add(hn::Add(hn::Mul(series, square), r), hn::Set(d, T{1}));
-  const auto whole = hn::Max(hn::Add(a, hn::Set(d, E::kWhole + E::kBias)),
-                             hn::Set(d, E::kWhole));
-  const auto scale =
-      hn::BitCast(d, hn::ShiftLeft<E::kMantissaBits>(hn::BitCast(du, whole)));
   return hn::Mul(power, scale);
 }
 
@@ -97,26 +117,52 @@ HWY_INLINE double MaxOf(D d, hn::Vec<D> v) {
   return static_cast<double>(max);
 }
 
-// One side of a block: x = (above + exponent) ln 2 + r.
+// The elements of one side of a block, as Reduced.
 template <typename T>
 struct ReducedBlock {
-  alignas(64) T above[kBlockElements];
+  alignas(64) T k[kBlockElements];
   alignas(64) T r[kBlockElements];
 };
 
-// Splits a block relative to `exponent`. Returns the largest k of each lane.
+// Splits a block. Returns the largest k of each lane.
 template <class D, typename T>
-HWY_INLINE hn::Vec<D> ReduceBlock(D d, const std::byte* bytes, double exponent,
+HWY_INLINE hn::Vec<D> ReduceBlock(D d, const std::byte* bytes,
                                   ReducedBlock<T>& out) {
-  const auto reference = hn::Set(d, static_cast<T>(exponent));
+  constexpr bool kFloat = sizeof(T) == sizeof(float);
+  const hn::RebindToSigned<D> di;
   auto max = hn::Neg(hn::Inf(d));
+  auto max_bits = hn::Zero(di);
   for (size_t i = 0; i < kBlockElements; i += hn::MaxLanes(d)) {
     const auto x = Reduce(d, LoadAt(d, bytes + i * sizeof(T)));
-    max = hn::Max(max, x.k);
-    hn::Store(hn::Sub(x.k, reference), d, out.above + i);
+    if constexpr (kFloat) {
+      max_bits = hn::Max(max_bits, hn::BitCast(di, x.k));
+    } else {
+      max = hn::Max(max, x.k);
+    }
+    hn::Store(x.k, d, out.k + i);
     hn::Store(x.r, d, out.r + i);
   }
+  if constexpr (kFloat) {
+    max = hn::Sub(hn::BitCast(d, max_bits), hn::Set(d, Exponential<T>::kRound));
+  }
   return max;
+}
+
+// k_golden - k_target, relative to the references.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V DifferenceOfExponents(D d, V golden_k, V target_k,
+                                   double golden_exponent,
+                                   double target_exponent) {
+  using T = hn::TFromD<D>;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    // Whole numbers below 2^24, so every order gives the same.
+    const auto moved =
+        hn::Set(d, static_cast<T>(golden_exponent - target_exponent));
+    return hn::Sub(hn::Sub(golden_k, target_k), moved);
+  } else {
+    return hn::Sub(hn::Sub(golden_k, hn::Set(d, golden_exponent)),
+                   hn::Sub(target_k, hn::Set(d, target_exponent)));
+  }
 }
 
 // Returns the reference that a block with these largest k needs: `exponent` if
@@ -145,12 +191,12 @@ HWY_INLINE bool TryAddSoftmax(D d, const std::byte* target,
   constexpr size_t kLanes = hn::MaxLanes(d);
   ReducedBlock<T> t;
   ReducedBlock<T> g;
-  const auto t_k = ReduceBlock(d, target, state.target_exponent, t);
-  const auto g_k = ReduceBlock(d, golden, state.golden_exponent, g);
+  const auto target_k = ReduceBlock(d, target, t);
+  const auto golden_k = ReduceBlock(d, golden, g);
   const double target_exponent =
-      ReferenceFor(d, t_k, state.started, state.target_exponent);
+      ReferenceFor(d, target_k, state.started, state.target_exponent);
   const double golden_exponent =
-      ReferenceFor(d, g_k, state.started, state.golden_exponent);
+      ReferenceFor(d, golden_k, state.started, state.golden_exponent);
   if (HWY_UNLIKELY(!state.started || target_exponent != state.target_exponent ||
                    golden_exponent != state.golden_exponent)) {
     MoveReferences(golden_exponent, target_exponent, state);
@@ -166,12 +212,12 @@ HWY_INLINE bool TryAddSoftmax(D d, const std::byte* target,
     auto weighted_sum = hn::Zero(d);
     for (size_t row = 0; row < kRowsPerBlock; ++row) {
       const size_t i = row * kVirtualLanes + lane;
-      const auto g_above = hn::Load(d, g.above + i);
-      const auto t_above = hn::Load(d, t.above + i);
+      const auto g_k = hn::Load(d, g.k + i);
+      const auto t_k = hn::Load(d, t.k + i);
       const auto g_r = hn::Load(d, g.r + i);
       const auto t_r = hn::Load(d, t.r + i);
-      auto g_power = PowerOf(d, g_above, g_r);
-      auto t_power = PowerOf(d, t_above, t_r);
+      auto g_power = PowerOf(d, g_r, ScaleOf(d, g_k, golden_exponent));
+      auto t_power = PowerOf(d, t_r, ScaleOf(d, t_k, target_exponent));
       if constexpr (sizeof(T) == sizeof(double)) {
         if (weights != nullptr) {
           const auto weight = hn::LoadU(d, weights + i);
@@ -179,8 +225,10 @@ HWY_INLINE bool TryAddSoftmax(D d, const std::byte* target,
           t_power = hn::Mul(t_power, weight);
         }
       }
+      const auto exponents =
+          DifferenceOfExponents(d, g_k, t_k, golden_exponent, target_exponent);
       const auto difference =
-          hn::Add(hn::Mul(ln2, hn::Sub(g_above, t_above)), hn::Sub(g_r, t_r));
+          hn::Add(hn::Mul(ln2, exponents), hn::Sub(g_r, t_r));
       golden_sum = hn::Add(golden_sum, g_power);
       target_sum = hn::Add(target_sum, t_power);
       weighted_sum = hn::Add(weighted_sum, hn::Mul(g_power, difference));

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compute/kernel/pair_kernels.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -79,8 +83,9 @@ TEST_P(PairKernelsTest, PairHasTheBitsOfTheReferenceForAllDTypes) {
 }
 
 TEST_P(PairKernelsTest, PairHasTheBitsOfTheReferenceForAllPatterns) {
-  for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat64,
-                            DType::kInt64, DType::kFloat8E4m3fn}) {
+  for (const DType dtype :
+       {DType::kFloat32, DType::kBfloat16, DType::kFloat16, DType::kFloat64,
+        DType::kInt64, DType::kFloat8E4m3fn}) {
     for (const Pattern target_pattern : kPatterns) {
       for (const Pattern golden_pattern : kPatterns) {
         const auto target = MakeElements(dtype, target_pattern, 1000, 3);
@@ -91,6 +96,39 @@ TEST_P(PairKernelsTest, PairHasTheBitsOfTheReferenceForAllPatterns) {
                              NameOf(target_pattern) + "/" +
                              NameOf(golden_pattern));
         }
+      }
+    }
+  }
+}
+
+// One special element among normal ones: a lane must not hide it from a check
+// of the whole block, and a pass must not keep results of a refused block.
+TEST_P(PairKernelsTest, PairHasTheBitsOfTheReferenceForOneSpecialElement) {
+  constexpr size_t kCount = 2 * kBlockElements;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype :
+       {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
+    const auto target = MakeElements(dtype, Pattern::kNormal, kCount, 10);
+    const auto golden = MakeElements(dtype, Pattern::kNormal, kCount, 11);
+    for (const double special :
+         {kInfinity, -kInfinity, std::nan(""), 0.0, -0.0, 6e-8, 6e4, 1e38}) {
+      std::vector<std::byte> element;
+      Append(dtype, special, element);
+      for (size_t i = 0; i < kCount; i += 7) {
+        auto changed_target = target;
+        auto changed_golden = golden;
+        const auto at = static_cast<ptrdiff_t>(i * element.size());
+        std::copy(element.begin(), element.end(), changed_target.begin() + at);
+        std::copy(element.begin(), element.end(), changed_golden.begin() + at);
+        const std::string what = std::string(DTypeName(dtype)) + " " +
+                                 std::to_string(special) + " at " +
+                                 std::to_string(i);
+        ExpectPairBits(GetParam(), dtype, dtype, changed_target, golden, kCount,
+                       what);
+        ExpectPairBits(GetParam(), dtype, dtype, target, changed_golden, kCount,
+                       what);
+        ExpectPairBits(GetParam(), dtype, dtype, changed_target, changed_golden,
+                       kCount, what);
       }
     }
   }
