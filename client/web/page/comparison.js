@@ -195,14 +195,23 @@ export async function showComparison(view) {
   const metrics = page.metrics.filter((/** @type {any} */ m) => m.in_default_columns)
       .map((/** @type {any} */ m) => m.name).concat(page.comparison.custom_metrics || []);
   const table = new RowTable(name, metrics, !page.nodes, view.signal);
+  const keep = () => {
+    const query = queryOf(filters);
+    if (color) query.set("color", color);
+    view.keepQuery(query);
+  };
+  let color = view.query.get("color") || "";
   const filters = new Filters((view.query.get("verdicts") ?? CHOSEN).split(","), view.query.get("find") || "",
       "op, such as mlp or *.attn", () => {
-        view.keepQuery(queryOf(filters));
+        keep();
         table.select(selectionOf(filters));
       });
   filters.setCounts(countsOf(page.comparison));
   const progress = h("p", { class: "dim", role: "status" });
-  const map = new GroupMap(name, page.comparison.first_divergence, view.signal);
+  const map = new GroupMap(name, page.comparison.first_divergence, page.metrics, color, (metric) => {
+    color = metric;
+    keep();
+  }, view.signal);
   map.start("op");
   view.main.replaceChildren(head.element, progress, map.element, h("h2", {}, "Rows"),
     filters.element, table.count, table.scroll,
