@@ -5,6 +5,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,8 @@ namespace {
 using google::protobuf::Message;
 
 constexpr std::string_view kJsonType = "application/json";
+// Nesting in requests that are not parsed as messages only.
+constexpr int kDepthMax = 8;
 
 int HttpStatusOf(int exit_code) {
   if (exit_code == ask::kExitOk) return 200;
@@ -63,6 +66,23 @@ ask::Outcome ParseMessage(const std::string& text, Message& out) {
                          status.ToString());
 }
 
+// Removes a member from a JSON object and returns its text; empty if the object
+// has no such text.
+std::string RemoveMember(std::string_view name, std::string& body) {
+  // Deeper values are left out: to write them, the library would recurse.
+  const auto keep = [](int depth, auto /*event*/, auto& /*value*/) {
+    return depth <= kDepthMax;
+  };
+  auto json = nlohmann::json::parse(body, keep, /*allow_exceptions=*/false);
+  if (!json.is_object()) return "";
+  const auto member = json.find(name);
+  if (member == json.end() || !member->is_string()) return "";
+  std::string text = member->get<std::string>();
+  json.erase(member);
+  body = json.dump();
+  return text;
+}
+
 // One call, and its answer.
 class ApiCall {
  public:
@@ -98,8 +118,13 @@ class ApiCall {
     }
     if (name == "page.rows" || name == "page.row") {
       v1::ListComparisonRowsRequest request;
-      MSITCTL_RETURN_IF_FAILED(ParseMessage(request_.body, request));
-      if (name == "page.rows") return RowsPage(connection_, request, json);
+      std::string body = request_.body;
+      const std::string node =
+          name == "page.rows" ? RemoveMember("node", body) : "";
+      MSITCTL_RETURN_IF_FAILED(ParseMessage(body, request));
+      if (name == "page.rows") {
+        return RowsPage(connection_, request, node, json);
+      }
       if (request.rows_size() != 1) {
         return ask::UsageError("rows: page.row needs exactly one");
       }
@@ -124,9 +149,13 @@ class ApiCall {
     const std::unique_ptr<Message> request(method->request.New());
     const std::unique_ptr<Message> response(method->response.New());
     MSITCTL_RETURN_IF_FAILED(ParseMessage(request_.body, *request));
+    RowNodes row_nodes;
     MSITCTL_RETURN_IF_FAILED(
-        CallWebMethod(connection_, *method, *request, *response));
+        CallWebMethod(connection_, *method, *request, *response, row_nodes));
     json = ask::ToJson(*response, /*indented=*/false);
+    json.pop_back();
+    row_nodes.AppendTo(json);
+    json += '}';
     return {};
   }
 

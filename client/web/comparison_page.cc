@@ -128,7 +128,7 @@ ask::Outcome ComparisonPage(ask::Connection& connection,
 
 ask::Outcome RowsPage(ask::Connection& connection,
                       const v1::ListComparisonRowsRequest& request,
-                      std::string& json) {
+                      const std::string& node, std::string& json) {
   RowContext context;
   MSITCTL_RETURN_IF_FAILED(
       GetContext(connection, request.comparison(), context));
@@ -136,15 +136,18 @@ ask::Outcome RowsPage(ask::Connection& connection,
   const WebMethod* const method =
       FindWebMethod("ComparisonService.ListComparisonRows");
   v1::ListComparisonRowsResponse response;
+  RowNodes row_nodes{.only = node, .nodes = {}};
   MSITCTL_RETURN_IF_FAILED(
-      CallWebMethod(connection, *method, request, response));
+      CallWebMethod(connection, *method, request, response, row_nodes));
   std::vector<std::string> rows;
   for (const v1::ComparisonRow& row : response.rows()) {
     rows.push_back(RowJson(row, bounds));
   }
-  json = fmt::format(R"({{"rows":[{}],"next_page_token":{}}})",
+  json = fmt::format(R"({{"rows":[{}],"next_page_token":{})",
                      fmt::join(rows, ",\n"),
                      QuotedJson(response.next_page_token()));
+  row_nodes.AppendTo(json);
+  json += '}';
   return {};
 }
 

@@ -24,10 +24,11 @@ ask::Outcome ComparisonList(ask::Connection& connection, std::string& json);
 ask::Outcome ComparisonPage(ask::Connection& connection,
                             const std::string& name, std::string& json);
 
-// Returns one page of `rows`, see RowJson, and `next_page_token`.
+// Returns one page of `rows`, see RowJson, and `next_page_token`. With several
+// daemons, `row_nodes` has the daemon of each row, and `node` selects one.
 ask::Outcome RowsPage(ask::Connection& connection,
                       const v1::ListComparisonRowsRequest& request,
-                      std::string& json);
+                      const std::string& node, std::string& json);
 
 // Returns everything about one row: `row`, see RowJson, the `message` as
 // msitctl prints it in JSON, and for each of `golden` and `target` its `tensor`

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <set>
 
+#include "client/ask/fanout/merge.h"
 #include "client/ask/query/paging.h"
+#include "client/web/row_json.h"
 
 namespace msitd::web {
 namespace {
@@ -74,7 +76,8 @@ ask::Outcome BadField(std::string_view name, std::string_view why) {
 
 // Lists rows of several daemons: see CallWebMethod.
 ask::Outcome ListRowsOfNodes(ask::Fanout& fanout, const WebMethod& method,
-                             const Message& request, Message& response) {
+                             const Message& request, Message& response,
+                             RowNodes& row_nodes) {
   const auto* const type = request.GetDescriptor();
   const auto* const size_field = type->FindFieldByName("page_size");
   const auto* const token_field = type->FindFieldByName("page_token");
@@ -99,23 +102,28 @@ ask::Outcome ListRowsOfNodes(ask::Fanout& fanout, const WebMethod& method,
   std::vector<std::unique_ptr<Message>> page;
   int64_t count = 0;
   bool has_more = false;
+  const bool has_nodes = !ask::AreJoined(*rows->message_type());
   const auto take = [&](const Message& row) {
+    if (!row_nodes.only.empty() && row_nodes.only != fanout.row_node()) {
+      return true;
+    }
     if (count++ < skipped_count) return true;
     if (static_cast<int64_t>(page.size()) == page_size) {
       has_more = true;
       return false;
     }
     page.emplace_back(row.New())->CopyFrom(row);
+    if (has_nodes) row_nodes.nodes.push_back(fanout.row_node());
     return true;
   };
-  MSITCTL_RETURN_IF_FAILED(
-      fanout.ForEachRow({.call = method.call,
-                         .request = *first,
-                         .field = std::string(method.rows),
-                         .limit = skipped_count + page_size + 1,
-                         .take = take,
-                         .see = [](const Message& /*page*/) {}},
-                        response));
+  MSITCTL_RETURN_IF_FAILED(fanout.ForEachRow(
+      {.call = method.call,
+       .request = *first,
+       .field = std::string(method.rows),
+       .limit = row_nodes.only.empty() ? skipped_count + page_size + 1 : 0,
+       .take = take,
+       .see = [](const Message& /*page*/) {}},
+      response));
   const auto& answer = *response.GetReflection();
   answer.ClearField(&response, rows);
   for (const auto& row : page) {
@@ -151,15 +159,24 @@ std::string CalledMethods() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+void RowNodes::AppendTo(std::string& json) const {
+  if (nodes.empty()) return;
+  std::vector<std::string> texts;
+  for (const std::string& node : nodes) texts.push_back(QuotedJson(node));
+  json += fmt::format(",\"row_nodes\":[{}]", fmt::join(texts, ","));
+}
+
 ask::Outcome CallWebMethod(ask::Connection& connection, const WebMethod& method,
-                           const Message& request, Message& response) {
+                           const Message& request, Message& response,
+                           RowNodes& row_nodes) {
   if (connection.fanout() == nullptr) {
     return method.call(connection, request, response);
   }
   if (method.rows.empty()) {
     return connection.fanout()->Ask(method.call, request, response);
   }
-  return ListRowsOfNodes(*connection.fanout(), method, request, response);
+  return ListRowsOfNodes(*connection.fanout(), method, request, response,
+                         row_nodes);
 }
 
 }  // namespace msitd::web

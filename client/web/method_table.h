@@ -33,12 +33,24 @@ const WebMethod* FindWebMethod(std::string_view name);
 // those of WebMethods, and those of calls that combine several methods.
 std::string CalledMethods();
 
+// Which daemon each row of a list is from. Empty for a single daemon, and for
+// lists such as runs, of which a row may be on several daemons.
+struct RowNodes {
+  std::string only;  // List the rows of this daemon; of all if it is empty.
+  std::vector<std::string> nodes;
+
+  // Appends `,"row_nodes":[...]` to the members of a JSON object, unless there
+  // are none.
+  void AppendTo(std::string& json) const;
+};
+
 // Calls a method. `request` has the type of `method.request`, and `response`
 // that of `method.response`. A list of several daemons has no page tokens: its
 // token is the number of rows that precede the page, and each page reads them
 // again.
 ask::Outcome CallWebMethod(ask::Connection& connection, const WebMethod& method,
                            const google::protobuf::Message& request,
-                           google::protobuf::Message& response);
+                           google::protobuf::Message& response,
+                           RowNodes& row_nodes);
 
 }  // namespace msitd::web

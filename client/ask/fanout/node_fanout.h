@@ -63,8 +63,7 @@ class NodeFanout : public Fanout {
   // Allows calls to nodes that have failed.
   void AskAgain();
 
-  // The node of the current row.
-  const std::string& row_node() const { return row_node_; }
+  const std::string& row_node() const override { return row_node_; }
   // Returns the nodes that hold a part of a run, separated by commas.
   std::string HoldersOf(const std::string& run) const;
 

@@ -39,6 +39,10 @@ class Fanout {
   virtual Outcome Ask(const NodeCall& call, const Message& request,
                       Message& response) = 0;
   virtual Outcome ForEachRow(const List& list, Message& response) = 0;
+
+  // The node of the row that `take` of a List receives; of a row that several
+  // nodes have, the first one.
+  virtual const std::string& row_node() const = 0;
 };
 
 }  // namespace msitd::ask

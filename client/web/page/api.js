@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the server. Nothing else is ever requested.
+import { h } from "./dom.js";
 
 const KEY = "msitd-token";
 
@@ -62,6 +63,16 @@ export async function call(name, body, signal) {
   showNodes();
   return answer;
 }
+
+/**
+ * A control that selects the rows of one of several daemons.
+ * @param {string[]} nodes
+ * @param {string} chosen Empty for all.
+ * @param {(node: string) => void} onChange
+ */
+export const nodeSelect = (nodes, chosen, onChange) => h("label", {}, "node ", h("select", {
+  class: "nodes", onchange: (event) => onChange(event.target.value),
+}, h("option", { value: "" }, "all"), ...nodes.map((node) => h("option", { value: node, selected: node === chosen }, node))));
 
 /** Daemons that did not answer, by call. @type {Map<string, string[]>} */
 const silent = new Map();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A comparison: the result in a sentence, findings, and the rows.
-import { ApiError, call, poll, readLines, sleep } from "./api.js";
+import { ApiError, call, nodeSelect, poll, readLines, sleep } from "./api.js";
 import { curvesLink } from "./curves.js";
 import { h } from "./dom.js";
 import { Filters, VERDICTS } from "./filters.js";
@@ -194,15 +194,32 @@ export async function showComparison(view) {
   head.show(page);
   const metrics = page.metrics.filter((/** @type {any} */ m) => m.in_default_columns)
       .map((/** @type {any} */ m) => m.name).concat(page.comparison.custom_metrics || []);
-  const table = new RowTable(name, metrics, !page.nodes, view.signal);
+  const table = new RowTable(name, metrics, Boolean(page.nodes), view.signal);
+  let node = view.query.get("node") || "";
+  const keep = () => {
+    const query = queryOf(filters);
+    if (color) query.set("color", color);
+    if (node) query.set("node", node);
+    view.keepQuery(query);
+  };
+  let color = view.query.get("color") || "";
   const filters = new Filters((view.query.get("verdicts") ?? CHOSEN).split(","), view.query.get("find") || "",
       "op, such as mlp or *.attn", () => {
-        view.keepQuery(queryOf(filters));
-        table.select(selectionOf(filters));
+        keep();
+        table.select({ ...selectionOf(filters), node });
       });
+  if (page.nodes) {
+    filters.element.append(nodeSelect(page.nodes, node, (one) => {
+      node = one;
+      filters.change();
+    }));
+  }
   filters.setCounts(countsOf(page.comparison));
   const progress = h("p", { class: "dim", role: "status" });
-  const map = new GroupMap(name, page.comparison.first_divergence, view.signal);
+  const map = new GroupMap(name, page.comparison.first_divergence, page.metrics, color, (metric) => {
+    color = metric;
+    keep();
+  }, view.signal);
   map.start("op");
   view.main.replaceChildren(head.element, progress, map.element, h("h2", {}, "Rows"),
     filters.element, table.count, table.scroll,
@@ -212,7 +229,7 @@ export async function showComparison(view) {
     n: () => table.nextFailing(1),
     p: () => table.nextFailing(-1),
   }, view.signal);
-  await table.select(selectionOf(filters));
+  await table.select({ ...selectionOf(filters), node });
   if (isRunning(page.comparison)) {
     await follow(view, name, countsOf(page.comparison), { head, filters, table, map, progress });
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The heat map of a comparison of the daemon, which reduces the rows to groups.
 import { callPatiently, sleep } from "./api.js";
+import { h } from "./dom.js";
 import { countText, toNumber } from "./format.js";
-import { layerOf, levelOf } from "./grid.js";
+import { layerOf } from "./grid.js";
 import { HeatMap } from "./heat.js";
 import { rowLink } from "./row.js";
+import { Scale, scaleSelect } from "./scale.js";
 
 const POLL_MS = 1000;
 
@@ -14,12 +16,24 @@ export class GroupMap extends HeatMap {
   /**
    * @param {string} comparison
    * @param {any} firstDivergence The row, or undefined.
+   * @param {any[]} metrics Those of the daemon.
+   * @param {string} metric The name of the one to color by; empty for the bound.
+   * @param {(metric: string) => void} onMetric
    * @param {AbortSignal} signal
    */
-  constructor(comparison, firstDivergence, signal) {
+  constructor(comparison, firstDivergence, metrics, metric, onMetric, signal) {
     super(firstDivergence, signal);
     this.comparison = comparison;
     this.generation = 0;
+    const chosen = metrics.findIndex(({ name }) => name === metric);
+    this.metric = chosen < 0 ? null : metrics[chosen];
+    this.scale = new Scale(null);
+    const select = scaleSelect(metrics.map(({ name }, i) => /** @type {[number, string]} */ ([i, name])), chosen, true, (at) => {
+      this.metric = at < 0 ? null : metrics[at];
+      onMetric(this.metric?.name ?? "");
+      this.start(this.kind);
+    });
+    this.note.before(h("label", {}, "color by ", select));
   }
 
   /** @param {number} x @param {number} y */
@@ -28,15 +42,21 @@ export class GroupMap extends HeatMap {
     if (row >= 0) location.hash = rowLink(this.comparison, row);
   }
 
+  /** @param {number} x @param {number} y */
+  valueText(x, y) { return this.scale.errorText(this.grid.errorAt(x, y)); }
+
   /** @param {any} part An answer of page.groups. */
   take(part) {
+    const { scale } = this;
     for (const [op, rank, token, pass, fail, unmatched, , worst, row] of part.groups) {
-      const share = toNumber(worst);
-      const level = levelOf({ fails: fail > 0, passes: pass > 0, isUnmatched: unmatched > 0, share });
+      const error = scale.errorOf(toNumber(worst));
+      const fails = fail > 0;
+      const level = scale.levelOf({ fails, passes: pass > 0, isUnmatched: unmatched > 0, share: error });
       const name = part.ops[op];
       const [line, column] = this.kind === "op" ? [name, token] : [layerOf(name), rank];
-      this.grid.put(line, column, level, row, Number.isNaN(share) && fail > 0 ? Infinity : share || 0);
+      this.grid.put(line, column, level, row, fails && Number.isNaN(error) ? Infinity : error);
     }
+    if (!scale.isShare()) this.grid.fit(scale);
     this.refresh();
   }
 
@@ -47,6 +67,10 @@ export class GroupMap extends HeatMap {
    */
   async start(kind) {
     const generation = ++this.generation;
+    const { metric } = this;
+    this.scale = new Scale(metric &&
+        { name: metric.name, isHigherBetter: metric.direction === "HIGHER_IS_BETTER", unit: metric.unit });
+    this.explain(this.scale);
     super.start(kind);
     try {
       await this.request(generation);
@@ -68,6 +92,7 @@ export class GroupMap extends HeatMap {
     for (;;) {
       const part = await callPatiently("page.groups", {
         comparison: this.comparison, first_row: next, group_by: ["OP", this.kind === "op" ? "TOKEN" : "RANK"],
+        value: this.metric?.name ?? "",
       }, this.signal, (problem) => {
         if (generation === this.generation) this.note.textContent = problem;
       });

@@ -4,10 +4,10 @@ import { ApiError, forgetNodes, takeToken } from "./api.js";
 import { showComparison } from "./comparison.js";
 import { showCurves } from "./curves.js";
 import { h } from "./dom.js";
+import { showModules } from "./modules.js";
 import { showNode } from "./node.js";
 import { showRow } from "./row.js";
 import { showOverview } from "./runs.js";
-import { showModules } from "./tree.js";
 
 /**
  * What a view gets. It ends when `signal` is aborted.

@@ -16,6 +16,7 @@ const ROWS_MAX = 50_000;
  *     ListComparisonRowsRequest.
  * @property {string[]} verdicts
  * @property {string[]} op_patterns
+ * @property {string} [node] One of several daemons; all if it is empty.
  */
 
 /**
@@ -29,16 +30,20 @@ const columnOf = (name) => {
   return [name, kind, valueOf, (value, row) => (value ?? null) === null && row.custom_metrics[name]?.[1] || numberText(value)];
 };
 
+/** @type {import("./table.js").Column} */
+const NODE = ["node", "", (row) => row.node];
+
 export class RowTable extends RowView {
   /**
    * @param {string} comparison
    * @param {string[]} metrics Metrics to show, if rows have them.
-   * @param {boolean} canOpen Whether rows have a page.
+   * @param {boolean} hasNodes Whether the rows are from several daemons. They
+   *     have no page, since each daemon has its own numbers.
    * @param {AbortSignal} signal
    */
-  constructor(comparison, metrics, canOpen, signal) {
-    super(columnsWith(metrics.map(columnOf)), signal,
-        canOpen ? (row) => { location.hash = rowLink(comparison, row.row); } : null, null);
+  constructor(comparison, metrics, hasNodes, signal) {
+    super([...(hasNodes ? [NODE] : []), ...columnsWith(metrics.map(columnOf))], signal,
+        hasNodes ? null : (row) => { location.hash = rowLink(comparison, row.row); }, null);
     this.comparison = comparison;
     this.signal = signal;
     /** @type {any[]} */
@@ -152,10 +157,12 @@ export class RowTable extends RowView {
   }
 
   /** @param {string} token @returns {Promise<any>} */
-  request(token) {
-    return call("page.rows", {
+  async request(token) {
+    const page = await call("page.rows", {
       comparison: this.comparison, page_size: PAGE_ROWS, page_token: token, ...this.selection,
     }, this.signal);
+    page.row_nodes?.forEach((/** @type {string} */ node, /** @type {number} */ i) => { page.rows[i].node = node; });
+    return page;
   }
 
   /** @param {number} generation */

@@ -41,10 +41,15 @@ function problemsOf(run) {
   return problems.join("; ");
 }
 
-/** @param {any[]} runs @param {Map<string, number>} rates Bytes per second by run. */
-function runTable(runs, rates) {
+/**
+ * @param {any[]} runs
+ * @param {Map<string, number>} rates Bytes per second by run.
+ * @param {Record<string, Record<string, string>> | undefined} holders The ranks that each of several daemons has, by run.
+ */
+function runTable(runs, rates, holders) {
   if (runs.length === 0) return dim("No runs.");
   const heads = ["run", "state", "ranks", "tensors", "size", "rate", "missing", "created (UTC)"];
+  if (holders) heads.splice(3, 0, "nodes");
   const numeric = new Set(["tensors", "size", "rate"]);
   return scrolling("Runs", h("table", {},
       h("thead", {}, h("tr", {}, ...heads.map((name) =>
@@ -56,6 +61,7 @@ function runTable(runs, rates) {
           h("th", { scope: "row" }, run.name),
           h("td", {}, run.state.toLowerCase()),
           h("td", {}, `${rangesText(run.ranks_held) || "-"} of ${run.world_size || "?"}`),
+          holders && h("td", {}, Object.keys(holders[run.name] || {}).join(", ") || "-"),
           h("td", { class: "n" }, countText(run.counters?.tensor_count)),
           h("td", { class: "n" }, sizeText(run.counters?.size_bytes)),
           h("td", { class: "n" }, rate > 0 ? `${sizeText(rate)}/s` : "-"),
@@ -129,7 +135,7 @@ export async function showOverview(view) {
       call("page.comparisons", {}, view.signal),
     ]);
     if (view.signal.aborted) return;
-    runs.replaceChildren(runTable(list.runs, growth(sizes, list.runs)));
+    runs.replaceChildren(runTable(list.runs, growth(sizes, list.runs), list.nodes && (list.held_by || {})));
     const now = JSON.stringify(found);
     // What does not change keeps the focus.
     if (now !== shown) comparisons.replaceChildren(comparisonTable(found.comparisons));

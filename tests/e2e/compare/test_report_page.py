@@ -232,7 +232,7 @@ def test_what_fails_is_red_whatever_its_value(tmp_path: Path, template: str) -> 
     assert all(blue > red for red, _, blue in (far, near))
     assert sum(near) < sum(far)
     for word in (
-        *("fails, whatever the value", "unmatched", "skipped", "NaN or Inf"),
+        *("fails: at its bound", "unmatched", "skipped", "NaN or Inf"),
         *("bound", "first divergence"),
     ):
         assert word in str(found["legend"])

@@ -35,7 +35,8 @@ class Browser:
         )
         os.close(reads)
         os.close(writes)
-        command = (CHROMIUM, *FLAGS, f"--user-data-dir={folder}/profile", "about:blank")
+        self.profile = folder / "profile"
+        command = (CHROMIUM, *FLAGS, f"--user-data-dir={self.profile}", "about:blank")
         self.process = subprocess.Popen(
             # The shell gives the pipes the numbers that Chromium expects.
             [

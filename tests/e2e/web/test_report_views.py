@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, IS_REQUIRED, Browser
 from test_web_accessibility import AXE, violations
-from web_pages import FAILING, MARKUP, ROWS, SIZES, compared
+from web_pages import (
+    FAILING,
+    MARKUP,
+    OPS,
+    ROWS,
+    SIZES,
+    compared,
+    go,
+    record_run,
+    serving,
+)
 
 from daemon import Daemon
 
@@ -146,3 +156,85 @@ def test_the_first_divergence_is_marked(browser: Browser, report: Path) -> None:
         "[...document.querySelectorAll('.rows tr.fail')].map(e=>+e.dataset.row)"
     )
     assert numbers == FAILING
+
+
+LABELS = (
+    "[...document.querySelectorAll('[role=treeitem]')].map(e=>"
+    "e.getAttribute('aria-label'))"
+)
+SHOWN = "document.querySelector('.count').textContent"
+
+
+def test_a_report_has_the_tree_of_the_page(
+    browser: Browser, daemon: Daemon, tmp_path: Path
+) -> None:
+    compared(daemon)
+    record_run(daemon, "more", 3.0, [*OPS, "extra.one", "extra.two"])
+    daemon.ctl("compare", "run", "golden", "more", expect=1)
+    file = tmp_path / "report.html"
+    daemon.ctl("compare", "report", "c-000002", "--out", str(file))
+    opened(browser, file)
+    tree = browser.run(LABELS)
+    with serving(daemon) as web:
+        browser.open(web.url)
+        browser.wait("document.querySelector('.cards a')")
+        go(browser, "#/c/c-000002/modules")
+        browser.wait("document.querySelectorAll('[role=treeitem]').length>4")
+        assert browser.run(LABELS) == tree
+    assert "extra: no partner in the other run" in tree
+    assert "mlp: 2 fail, worst 17123x of bound" in tree
+    # The buttons show a row, and the rows of a module.
+    opened(browser, file)
+    browser.run("document.querySelector('[data-path=\"layers.0.mlp\"] button').click()")
+    title = browser.run("document.querySelector('.detail h2').textContent")
+    assert title.startswith("row ") and "layers.0.mlp" in title
+    browser.run("document.querySelector('[data-path=extra] button').click()")
+    assert browser.run(SHOWN) == "4 of 14 rows"
+    assert browser.run("document.querySelector('.picked').textContent") == "only extra"
+    browser.run("document.querySelector('[data-path=\"layers.0\"] button').click()")
+    assert browser.run(SHOWN) == "4 of 14 rows"
+    # Keys move, and Enter shows the rows.
+    browser.run("document.querySelector('[data-path=embed]').focus()")
+    browser.key("ArrowDown")
+    browser.key("Enter")
+    label = browser.run("document.activeElement.getAttribute('aria-label')")
+    assert label is None or label.startswith("layers")
+    assert browser.run("document.querySelector('.picked').textContent") == "only layers"
+    browser.run(
+        "document.querySelector('.modules').previousSibling"
+        ".querySelector('input').click()"
+    )
+    assert not any("embed" in one for one in browser.run(LABELS))
+    assert browser.run("document.images.length") == 0
+    assert browser.errors == []
+
+
+def test_names_with_many_parts_have_bounded_trees(
+    browser: Browser, report: Path
+) -> None:
+    opened(browser, report)
+    result = browser.run(
+        """(() => {
+          const tree = new ModuleTree(() => {});
+          document.body.append(tree.element);
+          const counts = {pass: 0, fail: 1, unmatched: 0, skipped: 0, worst: 2, row: 0};
+          const start = performance.now();
+          for (let i = 0; i < 1000; ++i) {
+            for (const end of ['x', 'y']) {
+              tree.root.add(`${i}.` + `m${i}.`.repeat(1000) + end, counts);
+            }
+          }
+          const deep = `7.` + `m7.`.repeat(1000) + 'x';
+          tree.reveal(deep);
+          tree.draw();
+          const levels = tree.items().map(e => +e.getAttribute('aria-level'));
+          const item = tree.item(deep);
+          return {levels: Math.max(...levels), ms: performance.now() - start,
+              name: item.querySelector('.name').textContent.length,
+              height: item.getBoundingClientRect().height,
+              wide: document.documentElement.scrollWidth - innerWidth};
+        })()"""
+    )
+    assert result["levels"] <= 32, result
+    assert 0 < result["name"] < 200, result
+    assert result["ms"] < 10_000 and result["wide"] <= 0, result

@@ -120,7 +120,9 @@ def test_the_map_leads_to_the_worst_row(browser: Browser, web: Web) -> None:
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
         browser.key(key)
     tip = "document.querySelector('.tip').textContent"
-    assert browser.run(tip) == "layers.0.mlp, token 1: fails, worst is row 7"
+    assert browser.run(tip) == (
+        "layers.0.mlp, token 1: fails, 17123x of its bound, worst is row 7"
+    )
     # Cells that pass and cells that fail have different colors.
     colors = browser.run(
         "(()=>{const c=document.querySelector('canvas.heat');"
@@ -238,3 +240,97 @@ def test_views_fit_every_width(browser: Browser, web: Web, scheme: str) -> None:
             )
     assert browser.errors == []
     assert ROWS
+
+
+COLORS = (
+    "(()=>{const c=document.querySelector('canvas.heat');"
+    "const d=c.getContext('2d').getImageData(0,0,c.width,c.height);"
+    "return [...new Set(new Uint32Array(d.data.buffer))].sort().join()})()"
+)
+
+
+def test_the_map_is_colored_by_a_metric(
+    browser: Browser, web: Web, daemon: Daemon
+) -> None:
+    opened(browser, web, "#/c/c-000001")
+    legend = "document.querySelector('.map .legend')?.textContent"
+    browser.wait(f"{legend}.includes('far from its bound')")
+    names = [
+        metric["name"]
+        for metric in web.call("page.comparison", {"comparison": "c-000001"})["metrics"]
+    ]
+    options = "[...document.querySelector('select.metric').options].map(o=>o.text)"
+    assert browser.run(options) == ["the bound that decided", *names]
+    before = browser.run(COLORS)
+    choose = (
+        "(name=>{const e=document.querySelector('select.metric');e.value="
+        "[...e.options].findIndex(o=>o.text===name)-1;"
+        "e.dispatchEvent(new Event('change'))})"
+    )
+    browser.run(f"{choose}('max_abs')")
+    browser.wait(f"{legend}.includes('largest error')")
+    assert browser.run("location.hash") == "#/c/c-000001?color=max_abs"
+    tip = "document.querySelector('.tip').textContent"
+    rows = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
+    (row,) = [r for r in rows if (r["op"], int(r["token"])) == ("layers.0.mlp", 1)]
+    (value,) = [m["value"] for m in row["metrics"] if m["metric"] == "max_abs"]
+    browser.run("document.querySelector('canvas.heat').focus()")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        browser.key(key)
+    text = browser.run(tip)
+    assert text.startswith("layers.0.mlp, token 1: fails, max_abs ")
+    assert float(text.split("max_abs ")[1].split(",")[0]) == pytest.approx(value, 1e-5)
+    assert browser.run(COLORS) != before
+    # The address has the metric. Of one that is unknown, the bound is shown.
+    browser.send("Page.reload")
+    browser.wait(f"{legend}.includes('largest error')")
+    browser.run(f"{choose}('the bound that decided')")
+    browser.wait(f"{legend}.includes('far from its bound')")
+    assert browser.run("location.hash") == "#/c/c-000001"
+    go(browser, "#/c/c-000001?color=none")
+    browser.wait(f"{legend}.includes('far from its bound')")
+    assert browser.errors == []
+
+
+def test_colors_of_metrics_follow_the_range(browser: Browser, web: Web) -> None:
+    opened(browser, web)
+    result = browser.run(
+        """(async () => {
+          const { Grid, NONE, PASS_FIRST, FAIL_FIRST, UNMATCHED } = await import('/grid.js');
+          const { Scale } = await import('/scale.js');
+          const fill = (metric, values) => {
+            const scale = new Scale(metric);
+            const grid = new Grid();
+            // In increments, each of which can extend the range.
+            values.forEach(([value, kind], i) => {
+              const error = scale.errorOf(value);
+              const group = {fails: kind === 'fail', passes: kind === 'pass',
+                  isUnmatched: kind === 'unmatched', share: error};
+              grid.put('op', i, scale.levelOf(group), i, error);
+              grid.fit(scale);
+            });
+            return {levels: values.map((_, i) => grid.levelAt(i, 0)),
+                texts: values.map((_, i) => scale.errorText(grid.errorAt(i, 0)))};
+          };
+          const low = fill({name: 'nl2', isHigherBetter: false, unit: ''},
+              [[1e-3, 'pass'], [1e-6, 'pass'], [NaN, 'pass'], [1, 'fail'], [NaN, 'fail'],
+               [NaN, 'unmatched'], [0, 'pass'], [Infinity, 'fail']]);
+          const cosine = fill({name: 'cosine', isHigherBetter: true, unit: ''},
+              [[1, 'pass'], [0.5, 'fail'], [0.999, 'pass'], [0.9, 'pass']]);
+          const decibel = fill({name: 'psnr', isHigherBetter: true, unit: 'dB'},
+              [[60, 'pass'], [10, 'pass'], [35, 'pass']]);
+          return {low, cosine, decibel, limits: {NONE, PASS_FIRST, FAIL_FIRST, UNMATCHED}};
+        })()"""
+    )
+    limits = result["limits"]
+    low = result["low"]["levels"]
+    assert limits["PASS_FIRST"] == low[1] == low[6] < low[0] < limits["UNMATCHED"]
+    assert low[2] == limits["NONE"] and low[5] == limits["UNMATCHED"]
+    assert limits["FAIL_FIRST"] < low[3] == low[4] == low[7] == 255
+    assert result["low"]["texts"][:3] == ["nl2 0.001", "nl2 0.000001", ""]
+    one, half, near, far = result["cosine"]["levels"]
+    assert one == near == limits["PASS_FIRST"] < far < limits["UNMATCHED"] < half
+    assert result["cosine"]["texts"][1:3] == ["cosine 0.5", "cosine 0.999"]
+    best, worst, middle = result["decibel"]["levels"]
+    assert limits["PASS_FIRST"] == best < middle < worst < limits["UNMATCHED"]
+    assert result["decibel"]["texts"] == ["psnr 60", "psnr 10", "psnr 35"]

@@ -324,7 +324,7 @@ def test_a_tree_of_many_ops_has_few_lines(browser: Browser, web: Web) -> None:
     result = browser.run(
         """(async () => {
           const { ModuleTree } = await import('/tree.js');
-          const tree = new ModuleTree('c', () => {});
+          const tree = new ModuleTree(() => {});
           document.body.append(tree.element);
           const start = performance.now();
           for (let i = 0; i < 100000; ++i) {
@@ -353,7 +353,7 @@ def test_an_op_among_many_is_revealed(browser: Browser, web: Web) -> None:
     result = browser.run(
         """(async () => {
           const { ModuleTree } = await import('/tree.js');
-          const tree = new ModuleTree('c', () => {});
+          const tree = new ModuleTree(() => {});
           document.body.append(tree.element);
           const counts = {pass: 1, fail: 0, unmatched: 0, skipped: 0, worst: NaN, row: 0};
           for (let i = 0; i < 1000; ++i) tree.root.add(`m.op${i}`, counts);

@@ -31,7 +31,7 @@ TEST(PageFilesTest, HasTheModulesThatModulesImport) {
         "/canvas.js", "/histogram.js",  "/table.js", "/filters.js",
         "/facts.js",  "/head.js",       "/tip.js",   "/node.js",
         "/curves.js", "/plot.js",       "/tree.js",  "/values.js",
-        "/logits.js"}) {
+        "/logits.js", "/modules.js",    "/scale.js"}) {
     const PageFile* const module = FindPageFile(name);
     ASSERT_NE(module, nullptr) << name;
     const std::string text(module->text);

@@ -29,7 +29,7 @@ function scaleOf(measure) {
   const limits = measure.limits();
   let low = Math.min(measure.low, ...limits);
   let high = Math.max(measure.high, ...limits);
-  if (measure.metric < 0) low = Math.max(low, SHARE_MIN);
+  if (measure.isShare()) low = Math.max(low, SHARE_MIN);
   const { isLinear } = measure;
   if (!isLinear && low <= high) {
     low = 10 ** Math.floor(Math.log10(low));
@@ -113,7 +113,7 @@ export class DepthPlot {
    * @param {(error: number) => number} y
    */
   drawAxes(g, box, scale, y) {
-    const { isLinear, isHigherBetter } = this.measure;
+    const { isLinear, measured } = this.measure;
     const line = (/** @type {number} */ at) => {
       g.beginPath();
       g.moveTo(box.left, at);
@@ -126,7 +126,7 @@ export class DepthPlot {
     g.textAlign = "right";
     for (const tick of scale.isEmpty ? [] : errorTicks(scale.low, scale.high, isLinear)) {
       line(y(tick));
-      g.fillText(numberText(isLinear && isHigherBetter ? -tick : Number(tick.toPrecision(3))), box.left - 5, y(tick));
+      g.fillText(numberText(isLinear && measured?.isHigherBetter ? -tick : Number(tick.toPrecision(3))), box.left - 5, y(tick));
     }
     if (!isLinear) g.fillText("0", box.left - 5, box.bottom + LANE_PX);
     g.fillText("NaN, Inf", box.left - 5, box.top - LANE_PX);
@@ -160,7 +160,7 @@ export class DepthPlot {
     const fails = row.verdict === "fail";
     const error = measure.error(row);
     const isOdd = measure.isOdd(row);
-    if (Number.isNaN(error) && !isOdd && !(measure.metric < 0 && fails)) return;
+    if (Number.isNaN(error) && !isOdd && !(measure.isShare() && fails)) return;
     const px = this.depthX(DEPTH_OF.get(row.op) ?? 0, box);
     const py = error === -Infinity ? box.bottom : !Number.isFinite(error) ? box.top - LANE_PX
         : !measure.isLinear && error <= 0 ? box.bottom + LANE_PX : y(error);

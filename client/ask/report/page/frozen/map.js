@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The heat map of a report, whose rows are all known.
 import { placeText } from "./facts.js";
-import { numberText, shareText } from "./format.js";
 import { DATA, OPS, ROWS, ROW_OF } from "./frozen.js";
 import { CELLS_MAX, Grid, layerOf } from "./grid.js";
 import { HeatMap } from "./heat.js";
@@ -17,8 +16,7 @@ const ascending = (/** @type {number} */ a, /** @type {number} */ b) => a - b;
  * @param {Measure} measure
  */
 export function rowText(row, measure) {
-  const value = measure.metric < 0 ? `${shareText(row.share)} of its bound` : numberText(measure.rawOf(row));
-  return `row ${row.row}: ${row.op}, token ${row.token}, ${placeText(row)}: ${row.verdict}, ${value}` +
+  return `row ${row.row}: ${row.op}, token ${row.token}, ${placeText(row)}: ${row.verdict}, ${measure.valueText(measure.rawOf(row))}` +
       (row.reason ? `; ${row.reason}` : "");
 }
 
@@ -43,8 +41,7 @@ export class FrozenMap extends HeatMap {
   /** @param {Measure} measure */
   color(measure) {
     this.measure = measure;
-    this.passText = measure.metric < 0 ? "passes: far from its bound \u2026 at it" : "passes: smallest \u2026 largest error";
-    this.failText = "fails, whatever the value";
+    this.explain(measure);
     this.fill();
   }
 
@@ -93,7 +90,7 @@ export class FrozenMap extends HeatMap {
       const [line, column] = [this.lineOf(row), this.columnOf(row)];
       const error = this.measure.error(row);
       this.grid.put(line, column, this.measure.level(row), row.row,
-          row.verdict === "fail" && Number.isNaN(error) ? Infinity : error || 0);
+          row.verdict === "fail" && Number.isNaN(error) ? Infinity : error);
       if (this.measure.isOdd(row)) this.grid.markOdd(line, column);
     }
     this.note.textContent = this.grid.isCut ? "not all fit" : "";

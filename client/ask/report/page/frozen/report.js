@@ -9,6 +9,8 @@ import { headView } from "./head.js";
 import { onKeys } from "./keys.js";
 import { FrozenMap } from "./map.js";
 import { Measure } from "./measure.js";
+import { FrozenTree } from "./modules.js";
+import { scaleSelect } from "./scale.js";
 import { searchOf } from "./search.js";
 import { RowView, columnsWith, metricColumn } from "./table.js";
 
@@ -50,11 +52,14 @@ class Report {
     const measure = new Measure(Number(this.metric.value));
     this.map = new FrozenMap(signal, measure, (label, has) => this.choose({ label, has }));
     this.depth = new DepthPlot(signal, measure, (row) => this.jump(row));
+    this.tree = new FrozenTree((row) => this.jump(row), (label, has) => this.choose({ label, has }, true));
     this.detail = new Detail(() => this.close());
     this.main.append(
       headView({ ...DATA.comparison, findings: DATA.comparison.facts }, (row) => this.linkTo(row), true),
       h("div", { class: "bar" }, h("label", {}, "color by ", this.metric)),
       h("div", { class: "plots" }, this.map.element, this.depth.element),
+      h("h2", {}, "Modules"), h("div", { class: "bar" }, this.tree.filter),
+      h("div", { class: "scroll modules" }, this.tree.element),
       h("h2", {}, "Rows"), this.filters.element,
       h("div", { class: "split" }, this.table.scroll, this.detail.element),
       h("p", { class: "dim keys" }, "Keys: n next row that fails, p the one before, j and k next and previous row, " +
@@ -85,10 +90,9 @@ class Report {
    */
   measures() {
     const decides = ROWS.some((row) => row.share !== null);
-    const options = MEASURED.map((i) => h("option", { value: i, selected: !decides && DATA.metrics[i] === "nl2" },
-        DATA.metrics[i]));
-    if (decides || options.length === 0) options.unshift(h("option", { value: -1 }, "the bound that decided"));
-    return /** @type {HTMLSelectElement} */ (h("select", { class: "metric", onchange: () => this.paint(new Measure(Number(this.metric.value))) }, ...options));
+    const first = decides ? -1 : MEASURED.find((i) => DATA.metrics[i] === "nl2") ?? MEASURED[0] ?? -1;
+    return scaleSelect(MEASURED.map((i) => /** @type {[number, string]} */ ([i, DATA.metrics[i]])), first, decides || first < 0,
+        (chosen) => this.paint(new Measure(chosen)));
   }
 
   /** @param {Measure} measure */

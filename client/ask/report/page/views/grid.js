@@ -60,6 +60,12 @@ export function levelOf({ fails, passes, isUnmatched, share }, part = partOf(fai
   return passes ? among(PASS_FIRST, PASS_LAST) : SKIPPED;
 }
 
+/**
+ * The verdict of a level; the larger the worse.
+ * @param {number} level
+ */
+const rankOf = (level) => level >= FAIL_FIRST ? 4 : level === UNMATCHED ? 3 : level >= PASS_FIRST ? 2 : level;
+
 /** @param {number} level */
 export function colorOf(level) {
   const { pass, fail, unmatched, skipped, none } = palette();
@@ -91,8 +97,8 @@ export class Grid {
     const size = this.stride * roomFor(high);
     this.levels = new Uint8Array(size);
     this.rows = new Int32Array(size).fill(-1);
-    // Shares of the bound: levels of large ones are equal.
-    this.shares = new Float32Array(size);
+    // Shares of the bound, or errors: levels of large ones are equal.
+    this.shares = new Float32Array(size).fill(NaN);
     /** @type {Map<string, [number, number]>} Cells that contain a NaN or an infinity. */
     this.odd = new Map();
     this.isCut = false;
@@ -134,7 +140,7 @@ export class Grid {
     };
     this.levels = copied(this.levels, new Uint8Array(stride * height));
     this.rows = copied(this.rows, new Int32Array(stride * height).fill(-1));
-    this.shares = copied(this.shares, new Float32Array(stride * height));
+    this.shares = copied(this.shares, new Float32Array(stride * height).fill(NaN));
     this.stride = stride;
   }
 
@@ -142,11 +148,29 @@ export class Grid {
   put(line, column, level, row, share) {
     const i = this.place(line, column);
     if (i < 0) return;
-    const isWorse = level > this.levels[i] || (level === this.levels[i] && share > this.shares[i]);
+    const more = rankOf(level) - rankOf(this.levels[i]);
+    const isWorse = more > 0 || (more === 0 && (share > this.shares[i] || (Number.isNaN(this.shares[i]) && !Number.isNaN(share))));
     if (this.rows[i] >= 0 && !isWorse) return;
     this.levels[i] = level;
     this.rows[i] = row;
     this.shares[i] = share;
+  }
+
+  /**
+   * Colors all cells again if the range of their errors has changed.
+   * @param {import("./scale.js").Scale} scale
+   */
+  fit(scale) {
+    const { levels, rows, shares } = this;
+    const { low, high, isLinear } = scale;
+    scale.span(shares);
+    if (low === scale.low && high === scale.high && isLinear === scale.isLinear) return;
+    for (let i = 0; i < levels.length; ++i) {
+      if (rows[i] < 0) continue;
+      const rank = rankOf(levels[i]);
+      // A cell without a color passes.
+      levels[i] = scale.levelOf({ fails: rank === 4, passes: rank === 2 || rank === 0, isUnmatched: rank === 3, share: shares[i] });
+    }
   }
 
   /** @param {string} line @param {string | number} column */
@@ -157,6 +181,9 @@ export class Grid {
 
   /** @param {number} x @param {number} y */
   levelAt(x, y) { return this.levels[y * this.stride + x]; }
+
+  /** @param {number} x @param {number} y */
+  errorAt(x, y) { return this.shares[y * this.stride + x]; }
 
   /** @param {number} x @param {number} y */
   rowAt(x, y) { return this.rows[y * this.stride + x]; }

@@ -35,9 +35,8 @@ export class HeatMap {
   constructor(firstDivergence, signal) {
     this.first = firstDivergence;
     this.signal = signal;
-    // What the colors mean.
-    this.passText = "passes, far from its bound to at it";
-    this.failText = `fails, at its bound to ${shareText(FAIL_SHARE_MAX)} of it`;
+    // The ramps in words.
+    this.passText = this.failText = "";
     this.lineText = "";
     this.labelWidth = 0;
     /** @type {Kind} */
@@ -212,8 +211,26 @@ export class HeatMap {
     const row = this.grid.rowAt(x, y);
     const word = level >= FAIL_FIRST ? "fails" : level === UNMATCHED ? "unmatched"
         : level >= PASS_FIRST ? "passes" : level === SKIPPED ? "skipped" : "no row";
-    return `${this.grid.lines[y]}, ${this.columnName()} ${this.grid.columns[x]}: ${word}` +
+    const value = this.valueText(x, y);
+    return `${this.grid.lines[y]}, ${this.columnName()} ${this.grid.columns[x]}: ${word}${value && `, ${value}`}` +
         (row >= 0 ? `, worst is row ${row}` : "");
+  }
+
+  /**
+   * The worst value of a cell; empty if it has none.
+   * @param {number} _x
+   * @param {number} _y
+   */
+  valueText(_x, _y) { return ""; }
+
+  /**
+   * States what the colors stand for.
+   * @param {import("./scale.js").Scale} scale
+   */
+  explain(scale) {
+    this.passText = scale.isShare() ? "passes: far from its bound \u2026 at it" : "passes: smallest \u2026 largest error";
+    this.failText = scale.isShare() ? `fails: at its bound \u2026 ${shareText(FAIL_SHARE_MAX)} of it`
+        : "fails: smallest \u2026 largest error";
   }
 
   columnName() { return this.kind === "op" ? "token" : "rank"; }

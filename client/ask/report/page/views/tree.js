@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of a comparison as a tree of modules. Rows are reduced by the daemon,
-// and lines of the tree exist only where the user has opened it.
-import { call, callPatiently, sleep } from "./api.js";
+// The ops of both runs as a tree of modules. Lines of the tree exist only where the
+// user has opened it.
 import { h } from "./dom.js";
-import { countText, exactWord, shareText, toNumber } from "./format.js";
-import { rowLink } from "./row.js";
-import { comparisonLink } from "./runs.js";
+import { countText, exactWord, shareText } from "./format.js";
 
-const POLL_MS = 1000;
 // Lines of one module that are added at a time.
 const LINES = 300;
+// Levels of the tree. What an op has below is part of its name.
+const DEPTH_MAX = 32;
+// Characters of a name in a line.
+const NAME_MAX = 160;
 
 /**
  * The rows of an op, or of all ops of a module.
@@ -18,7 +18,7 @@ const LINES = 300;
  */
 
 /** @returns {Counts} */
-const noRows = () => ({ pass: 0, fail: 0, unmatched: 0, skipped: 0, worst: NaN, row: -1 });
+export const noRows = () => ({ pass: 0, fail: 0, unmatched: 0, skipped: 0, worst: NaN, row: -1 });
 
 /**
  * Adds the rows of a group: a failing row is worse than any other one.
@@ -58,8 +58,9 @@ export class Module {
     let node = this;
     addCounts(node.counts, counts);
     let begin = 0;
+    let depth = 0;
     for (const match of op.matchAll(/[./]|$/g)) {
-      const end = /** @type {number} */ (match.index);
+      const end = ++depth < DEPTH_MAX ? /** @type {number} */ (match.index) : op.length;
       if (begin > 0) node.separators.add(op[begin - 1]);
       // With its separator: `a.b` and `a/b` are different ops.
       const name = op.slice(Math.max(begin - 1, 0), end);
@@ -68,6 +69,7 @@ export class Module {
       addCounts(child.counts, counts);
       node = child;
       begin = end + 1;
+      if (end === op.length) break;
     }
     node.isOp = true;
   }
@@ -80,11 +82,19 @@ export class Module {
     return node;
   }
 
+  /**
+   * Whether an op is this one, or one of this module.
+   * @param {string} op
+   */
+  has(op) { return op === this.path ? this.isOp : op.startsWith(this.path) && this.separators.has(op[this.path.length]); }
+
   /** The words that search for its rows. */
   search() {
     return [...(this.isOp ? [exactWord(this.path)] : []),
         ...[...this.separators].map((one) => `${this.path}${one}*`.replace(/\s/g, "?"))].join(" ");
   }
+
+  isLeaf() { return this.children.size === 0; }
 
   hasProblem() { return this.counts.fail + this.counts.unmatched > 0; }
 }
@@ -105,23 +115,36 @@ const wordOf = (counts) => counts.fail > 0 ? "fail" : counts.unmatched > 0 ? "un
     : counts.pass > 0 ? "pass" : "skipped";
 
 export class ModuleTree {
-  /** @param {string} comparison @param {(path: string) => void} onFocus */
-  constructor(comparison, onFocus) {
-    this.comparison = comparison;
-    this.onFocus = onFocus;
+  /** @param {(isMove: boolean) => void} onChange Called after the user has moved or filtered. */
+  constructor(onChange) {
+    this.onChange = onChange;
     this.root = new Module("");
     /** @type {Set<string>} */
     this.open = new Set();
-    this.onlyProblems = false;
     this.focused = "";
     // An op that is shown wherever it is among its neighbours.
     this.revealed = "";
     /** @type {WeakMap<Element, Module>} */
     this.nodeOf = new WeakMap();
+    this.only = /** @type {HTMLInputElement} */ (h("input", {
+      type: "checkbox",
+      onchange: () => {
+        this.onChange(false);
+        this.draw();
+      },
+    }));
+    this.filter = h("label", {}, this.only, " only modules that fail or have no partner");
     this.element = h("ul", { role: "tree", class: "tree", "aria-label": "Modules" });
     this.element.addEventListener("keydown", (event) => this.onKey(event));
     this.element.addEventListener("click", (event) => this.onClick(event));
   }
+
+  /**
+   * A link or a button without a text, which shows the rows of a module or an op.
+   * @param {Module} _node
+   * @returns {HTMLElement}
+   */
+  linkOf(_node) { return h("a"); }
 
   /**
    * Opens all modules that an op is in, and shows it even if it is after the
@@ -150,21 +173,25 @@ export class ModuleTree {
   /** @param {Module} parent @param {number} level @returns {HTMLElement[]} */
   lines(parent, level) {
     const nodes = [...parent.children.values()].map((node) => node.inner())
-        .filter((node) => !this.onlyProblems || node.hasProblem());
+        .filter((node) => !this.only.checked || node.hasProblem());
     const shown = nodes.filter((node, i) => i < parent.lineCount || this.isRevealed(node));
     const lines = shown.map((node, i) => {
-      const isOpen = node.children.size > 0 ? this.open.has(node.path) : undefined;
-      const name = parent.path ? node.path.slice(parent.path.length + 1) : node.path;
+      const isOpen = node.isLeaf() ? undefined : this.open.has(node.path);
+      const name = (parent.path ? node.path.slice(parent.path.length + 1) : node.path) || "(no name)";
+      const short = name.length > NAME_MAX ? `${name.slice(0, NAME_MAX / 2)}\u2026${name.slice(-NAME_MAX / 2)}` : name;
       const word = wordOf(node.counts);
+      const link = this.linkOf(node);
+      link.tabIndex = -1;
+      link.append(node.isLeaf() ? "worst row" : "rows");
       const item = h("li", {
-        role: "treeitem", tabindex: "-1", "aria-level": level, "aria-posinset": 1 + (i < parent.lineCount ? i : nodes.indexOf(node)), "aria-setsize": nodes.length,
+        role: "treeitem", tabindex: "-1", "aria-level": level, "aria-setsize": nodes.length,
+        "aria-posinset": 1 + (i < parent.lineCount ? i : nodes.indexOf(node)),
         "aria-expanded": isOpen === undefined ? null : String(isOpen), "data-path": node.path,
-        "aria-label": `${name || "(no name)"}: ${countsText(node.counts)}`,
+        "aria-label": `${short}: ${countsText(node.counts)}`,
       }, h("div", { class: `node ${word}` },
           h("span", { class: "twist", "aria-hidden": "true" }, isOpen === undefined ? "" : isOpen ? "\u25be" : "\u25b8"),
-           h("span", { class: "name" }, name || "(no name)"),
-           h("span", { class: `counts${word === "fail" ? " bad" : " dim"}` }, countsText(node.counts)),
-           h("a", { tabindex: "-1", href: this.linkOf(node) }, node.children.size ? "rows" : "worst row")));
+          h("span", { class: "name", title: short === name ? null : name }, short),
+          h("span", { class: `counts${word === "fail" ? " bad" : " dim"}` }, countsText(node.counts)), link));
       this.nodeOf.set(item, node);
       if (isOpen) item.append(h("ul", { role: "group" }, ...this.lines(node, level + 1)));
       return item;
@@ -175,14 +202,6 @@ export class ModuleTree {
       this.nodeOf.set(lines[lines.length - 1], parent);
     }
     return lines;
-  }
-
-  /** @param {Module} node */
-  linkOf(node) {
-    if (node.children.size === 0 && node.counts.row >= 0) return rowLink(this.comparison, node.counts.row);
-    const query = new URLSearchParams({ find: node.search() });
-    if (!node.hasProblem()) query.set("verdicts", "fail,unmatched,skipped,pass");
-    return `${comparisonLink(this.comparison)}?${query}`;
   }
 
   /** @returns {HTMLElement[]} */
@@ -199,7 +218,7 @@ export class ModuleTree {
     item.focus();
     if (item.dataset.path === undefined) return;
     this.focused = item.dataset.path;
-    this.onFocus(this.focused);
+    this.onChange(true);
   }
 
   /** @param {HTMLElement} item @param {boolean} isOpen */
@@ -221,7 +240,7 @@ export class ModuleTree {
   /** @param {any} event */
   onClick(event) {
     const item = event.target.closest("[role=treeitem]");
-    if (!item || event.target.closest("a")) return;
+    if (!item || event.target.closest("a, button")) return;
     this.focus(item);
     this.toggle(item, item.getAttribute("aria-expanded") !== "true");
   }
@@ -250,7 +269,7 @@ export class ModuleTree {
       case " ": this.toggle(item, expanded !== "true"); break;
       case "Enter":
         if (item.dataset.more !== undefined) this.toggle(item, true);
-        else location.hash = this.linkOf(/** @type {Module} */ (this.nodeOf.get(item)));
+        else item.querySelector("a, button")?.click();
         break;
       default: return;
     }
@@ -259,43 +278,10 @@ export class ModuleTree {
 }
 
 /**
- * Requests the rows by op, and later those of new rows, until the comparison
- * ends. Calls `onRows` after each answer, and `onProblem` while the daemon does
- * not answer.
- * @param {string} comparison
- * @param {ModuleTree} tree
- * @param {AbortSignal} signal
- * @param {(done: number, total: number) => void} onRows
- * @param {(problem: string) => void} onProblem
- */
-async function fill(comparison, tree, signal, onRows, onProblem) {
-  let next = 0;
-  let hasFailed = false;
-  for (;;) {
-    const part = await callPatiently("page.groups", { comparison, first_row: next, group_by: ["OP"] }, signal, (problem) => {
-      hasFailed = true;
-      onProblem(problem);
-    });
-    if (signal.aborted) return;
-    for (const [op, , , pass, fail, unmatched, skipped, worst, row] of part.groups) {
-      tree.root.add(part.ops[op], { pass, fail, unmatched, skipped, worst: toNumber(worst), row });
-    }
-    const isNew = next !== part.next_row;
-    next = part.next_row;
-    if (isNew || part.has_ended || hasFailed) onRows(next, part.row_count);
-    hasFailed = false;
-    if (next >= part.row_count) {
-      if (part.has_ended) return;
-      await sleep(POLL_MS);
-    }
-  }
-}
-
-/**
  * The path of the first op that fails, or has no partner if none fails.
  * @param {Module} root
  */
-function firstProblem(root) {
+export function firstProblem(root) {
   const isBad = (/** @type {Module} */ node) => root.counts.fail > 0 ? node.counts.fail > 0 : node.hasProblem();
   let node = root;
   for (;;) {
@@ -303,50 +289,4 @@ function firstProblem(root) {
     if (!next) return node === root ? undefined : node.path;
     node = next;
   }
-}
-
-/** @param {import("./main.js").View} view */
-export async function showModules(view) {
-  const name = view.words[0];
-  const page = await call("page.comparison", { comparison: name }, view.signal);
-  if (view.signal.aborted) return;
-  view.setTitle(`Modules of ${name}`);
-  const keep = () => {
-    const query = new URLSearchParams();
-    if (tree.focused) query.set("at", tree.focused);
-    if (tree.onlyProblems) query.set("only", "problems");
-    view.keepQuery(query);
-  };
-  let hasMoved = false;
-  const tree = new ModuleTree(name, () => {
-    hasMoved = true;
-    keep();
-  });
-  tree.onlyProblems = view.query.get("only") === "problems";
-  const status = h("p", { class: "dim", role: "status" });
-  const only = h("input", {
-    type: "checkbox", checked: tree.onlyProblems,
-    onchange: (event) => {
-      tree.onlyProblems = event.target.checked;
-      keep();
-      tree.draw();
-    },
-  });
-  view.main.replaceChildren(
-    h("p", { class: "path" }, h("a", { href: comparisonLink(name) }, name), " \u203a modules"),
-    h("h1", {}, page.title),
-    h("div", { class: "bar" }, h("label", {}, only, " only modules that fail or have no partner")),
-    status, tree.element,
-    h("p", { class: "dim keys" }, "Keys: up and down move, right and left open and close, Enter shows the rows."));
-  let isRevealed = false;
-  const wanted = view.query.get("at");
-  await fill(name, tree, view.signal, (done, total) => {
-    const first = wanted ?? page.comparison.first_divergence?.op ?? firstProblem(tree.root);
-    // Not again where the user has moved in the meantime.
-    if (first !== undefined && first !== tree.revealed && !isRevealed && !hasMoved) tree.reveal(first);
-    tree.draw();
-    isRevealed ||= tree.item(tree.revealed) !== undefined;
-    status.textContent = done < total ? `${countText(done)} of ${countText(total)} rows`
-        : total === 0 ? "The comparison has no rows." : "";
-  }, (problem) => { status.textContent = problem; });
 }
