@@ -138,8 +138,33 @@ def test_inputs_that_changed_places() -> None:
             pass
 
     (found,) = observed(blocks(body))
-    assert found.place == "root.h.0.act call 0, input/0"
-    assert found.text == "bytes of up output/0, in 3 siblings gate output/0"
+    assert (
+        found.place == "code of root.h.0 call 0 after root.h.0.up before root.h.0.act"
+    )
+    assert found.text == (
+        "input/0 of root.h.0.act: bytes of up output/0, in 3 siblings gate output/0"
+    )
+
+
+@pytest.mark.parametrize("is_wrong", [True, False])
+def test_another_order_of_calls(is_wrong: bool) -> None:
+    def body(run: Recording, n: int) -> None:
+        gate, up = Content(f"gate{n}"), Content(f"up{n}")
+        parts = {
+            "gate": (gate, Content(f"h{n}")),
+            "act": (Content(f"act{n}"), up if n == 2 and is_wrong else gate),
+            "up": (up, Content(f"h{n}")),
+        }
+        for name in ("gate", "up", "act") if n == 2 else parts:
+            with run.module(f"root.h.{n}.{name}", *parts[name]):
+                pass
+
+    (found,) = observed(blocks(body))
+    if is_wrong:
+        assert found.place.endswith(" after root.h.2.up before root.h.2.act")
+        assert "bytes of up output/0, in 3 siblings gate output/0" in found.text
+    else:
+        assert found.text == "after gate it calls up, in 3 siblings act"
 
 
 def test_a_value_that_all_others_share() -> None:
@@ -149,10 +174,12 @@ def test_a_value_that_all_others_share() -> None:
 
     run = blocks(body, mask=lambda n: Content("wrong") if n == 2 else MASK)
     (found,) = observed(run)
-    assert found.place == "root.h.2 call 0, input/mask"
+    assert found.place == "code of root call 0 after root.h.1 before root.h.2"
+    assert found.text.startswith("input/mask of root.h.2: hash ")
     # A zero is shared by coincidence only within a block.
     zeros = blocks(body, ids=lambda n: Content(f"{n == 1}", (1,), "int64", (1, 1)))
-    assert [each.place for each in observed(zeros)] == ["root.h.1 call 0, input/ids"]
+    (found,) = observed(zeros)
+    assert found.text.startswith("input/ids of root.h.1: hash ")
 
 
 def test_differences_that_are_passed_on_are_named_once() -> None:
@@ -186,7 +213,8 @@ def test_the_first_block_may_be_given_arguments_of_another_kind() -> None:
 
     run = blocks(body, residual=lambda n: Content(f"r{n}") if n else None)
     (found,) = observed(run)
-    assert (found.severity, found.place) == (ENDS, "root.h.0 call 0, input/residual")
+    assert found.severity == ENDS
+    assert found.text == "input/residual of root.h.0: None, in 3 siblings a tensor"
 
 
 def test_parts_of_caches_are_not_compared() -> None:

@@ -92,7 +92,10 @@ def test_another_argument_call_and_input_are_named_and_the_run_passes(
         "Functional.layer_norm call 1 in root.blocks.1.norm, input/4, rank 0, "
         "token 0: 0.01, in 3 siblings 1e-05 (and 1 more times)"
     )
-    assert found[1].startswith("root.blocks.2 call 0, input/1, rank 0, token 0: hash ")
+    assert found[1].startswith(
+        "code of root call 0 after root.blocks.1 before root.blocks.2, rank 0, "
+        "token 0: input/1 of root.blocks.2: hash "
+    )
     assert found[2].startswith(
         "code of root.blocks.3 call 0 after root.blocks.3.up before root.blocks.3.down, "
     )

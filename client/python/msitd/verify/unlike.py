@@ -300,6 +300,11 @@ class _Walk:
         assert isinstance(common, tuple)
         for at in odd.keys:
             mine = names[at]
+            if sorted(mine) == sorted(common):
+                wired = list(self._other_wiring(modules, made, names, at, common))
+                if wired:
+                    yield from wired
+                    continue
             first = next(
                 (
                     n
@@ -317,6 +322,25 @@ class _Walk:
             sequence = made[at][first].begin if first < len(mine) else end
             key = (modules[at].op, "calls", here, there)
             yield Unlike(CALLS, sequence, place, text, key)
+
+    def _other_wiring(
+        self,
+        modules: Siblings,
+        made: Mapping[int, list[Call]],
+        names: Mapping[int, tuple[str, ...]],
+        odd: int,
+        common: tuple[str, ...],
+    ) -> Iterator[Unlike]:
+        """Compares where the arguments are made, if the order of calls differs."""
+        found: dict[tuple[str, int], Siblings] = {}
+        for at, calls in made.items():
+            if at == odd or names[at] == common:
+                for name, each in zip(names[at], calls, strict=True):
+                    found.setdefault((name, each.ordinal), {})[at] = each
+        for each in found.values():
+            for unlike in self._leaves(each, "input", False):
+                if unlike.key[-2] == "source":
+                    yield unlike
 
     def _leaves(self, calls: Siblings, io: str, same_shapes: bool) -> Iterator[Unlike]:
         """Compares the arguments or the results of one call of each sibling."""
@@ -346,11 +370,12 @@ class _Walk:
                 parent = call.parent.op if call.parent else ""
                 # The first block often has arguments of another kind.
                 is_first = calls is self._roots and at == 0 and what in _KINDS
+                place, name = _place_of(call, io, index)
                 yield Unlike(
                     ENDS if is_first else CALLS,
                     call.begin if io == "input" else call.end,
-                    f"{_place_of(call)}, {io}/{_short(index)}",
-                    f"{_PREFIXES.get(what, '')}{here}, "
+                    place,
+                    f"{name}{_PREFIXES.get(what, '')}{here}, "
                     f"{_others(odd.common_count, there)}",
                     (
                         call.op,
@@ -516,11 +541,19 @@ def _code_of(module: Call, parts: Sequence[Call], at: int) -> str:
     return f"code of {place}" if before or after else place
 
 
-def _place_of(call: Call) -> str:
+def _place_of(call: Call, io: str, index: str) -> tuple[str, str]:
+    """Returns where an argument or a result was made, and its name if the place is
+    code: the arguments of a module are those of the code that calls it.
+    """
+    name = f"{io}/{_short(index)}"
+    parent = call.parent
+    if call.is_module and io == "input" and parent:
+        at = bisect.bisect_left(parent.parts, call.begin, key=lambda each: each.begin)
+        return _code_of(parent, parent.parts, at), f"{name} of {call.op}: "
     place = f"{call.op} call {call.call}"
-    if not call.is_module and call.parent:
-        place += f" in {call.parent.op}"
-    return place
+    if not call.is_module and parent:
+        place += f" in {parent.op}"
+    return f"{place}, {name}", ""
 
 
 def _same(values: list[Hashable]) -> bool:
