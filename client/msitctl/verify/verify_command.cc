@@ -78,40 +78,87 @@ struct VerifySummary {
   double largest_healthy = 0;
   std::vector<std::pair<std::string, int64_t>> reasons;
   std::vector<std::string> wrong;
+  // Modules that are unlike their siblings. They do not affect the verdict.
+  int64_t sibling_call_count = 0;
+  int64_t unlike_count = 0;
+  std::vector<std::string> unlike;
+  std::vector<std::pair<std::string, int64_t>> sibling_reasons;
 };
+
+int64_t NumberIn(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_number_integer()
+             ? found->get<int64_t>()
+             : int64_t{0};
+}
+
+std::vector<std::pair<std::string, int64_t>> ReasonsIn(const Json& json) {
+  std::vector<std::pair<std::string, int64_t>> out;
+  for (const Json& each : json.value("reasons", Json::array())) {
+    if (each.is_array() && each.size() == 2 && each[0].is_string() &&
+        each[1].is_number_integer()) {
+      out.emplace_back(each[0].get<std::string>(), each[1].get<int64_t>());
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> TextsIn(const Json& json, const char* name) {
+  std::vector<std::string> out;
+  for (const Json& each : json.value(name, Json::array())) {
+    if (each.is_string()) out.push_back(each.get<std::string>());
+  }
+  return out;
+}
 
 ask::Outcome ReadSummary(const std::string& path, VerifySummary& out) {
   std::ifstream file(path);
   const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  const auto number = [&json](const char* name) {
-    const auto found = json.find(name);
-    return found != json.end() && found->is_number_integer()
-               ? found->get<int64_t>()
-               : int64_t{0};
-  };
   if (!json.is_object() || !json.contains("comparison") ||
       !json["comparison"].is_string()) {
     return ask::LocalError("python -m msitd.verify has left no answer");
   }
   out.comparison = json["comparison"].get<std::string>();
-  out.checked_count = number("checked_count");
-  out.covered_count = number("covered_count");
-  out.not_checked_count = number("not_checked_count");
+  out.checked_count = NumberIn(json, "checked_count");
+  out.covered_count = NumberIn(json, "covered_count");
+  out.not_checked_count = NumberIn(json, "not_checked_count");
   const auto healthy = json.find("largest_healthy");
   if (healthy != json.end() && healthy->is_number()) {
     out.largest_healthy = healthy->get<double>();
   }
-  for (const Json& each : json.value("reasons", Json::array())) {
-    if (each.is_array() && each.size() == 2 && each[0].is_string() &&
-        each[1].is_number_integer()) {
-      out.reasons.emplace_back(each[0].get<std::string>(),
-                               each[1].get<int64_t>());
-    }
-  }
-  for (const Json& each : json.value("wrong", Json::array())) {
-    if (each.is_string()) out.wrong.push_back(each.get<std::string>());
+  out.reasons = ReasonsIn(json);
+  out.wrong = TextsIn(json, "wrong");
+  const auto siblings = json.find("siblings");
+  if (siblings != json.end() && siblings->is_object()) {
+    out.sibling_call_count = NumberIn(*siblings, "call_count");
+    out.unlike_count = NumberIn(*siblings, "unlike_count");
+    out.unlike = TextsIn(*siblings, "unlike");
+    out.sibling_reasons = ReasonsIn(*siblings);
   }
   return {};
+}
+
+// Returns the lines about modules that are unlike their siblings.
+std::string SiblingsText(const VerifySummary& summary) {
+  if (summary.sibling_call_count == 0 && summary.sibling_reasons.empty()) {
+    return "siblings          none: the run has no 3 modules of one kind\n";
+  }
+  std::string out = fmt::format(
+      "siblings          {} calls compared with those of sibling modules; {} "
+      "differences\n",
+      summary.sibling_call_count, summary.unlike_count);
+  for (const auto& [reason, count] : summary.sibling_reasons) {
+    out += fmt::format("{:>17} {}\n", count, ask::Printable(reason));
+  }
+  for (const std::string& each : summary.unlike) {
+    out += fmt::format("unlike siblings   {}\n", ask::Printable(each));
+  }
+  const int64_t more =
+      summary.unlike_count - static_cast<int64_t>(summary.unlike.size());
+  if (more > 0) {
+    out += fmt::format("unlike siblings   {} more are not listed\n", more);
+  }
+  return out;
 }
 
 // Returns the lines that follow the header of the comparison.
@@ -133,7 +180,7 @@ std::string SummaryText(const VerifySummary& summary) {
   for (const std::string& each : summary.wrong) {
     out += fmt::format("wrong by itself   {}\n", ask::Printable(each));
   }
-  return out;
+  return out + SiblingsText(summary);
 }
 
 ask::Outcome RunVerify(Invocation& invocation, const VerifyFlags& flags,

@@ -13,6 +13,7 @@ from typing import Any
 import msitd.query
 from anatomy import Truth
 from judging import ABOVE_NOISE
+from msitd.verify.records import CALL_KINDS
 from recording_trials import Recorded, Recorder, record_ranks
 from seeding import Mistake
 from trials import Trial
@@ -27,6 +28,13 @@ BLAMED = ("OP", "WEIGHT", "OWN_CODE")
 _WRONG_LINE = re.compile(
     r"^wrong by itself +(?P<op>\S+) call (?P<call>\d+)(?: in \S+)?, "
     r"(?P<io>\w+)/(?P<index>[^,]+), rank (?P<rank>\d+), token (?P<token>\d+)",
+    re.MULTILINE,
+)
+_UNLIKE_LINE = re.compile(
+    r"^unlike siblings +(?P<code>code of )?(?P<op>\S+)(?: call (?P<call>\d+))?"
+    r"(?: in \S+)?(?: after (?P<after>\S+))?(?: before (?P<before>\S+?))?"
+    r"(?:, (?P<io>\w+)/(?P<index>[^,]+))?, rank (?P<rank>\d+)"
+    r"(?:, token (?P<token>\d+))?: ",
     re.MULTILINE,
 )
 _KINDS_OF_ORIGIN = {"OP": "OP", "CODE": "OWN_CODE", "WEIGHT": "WEIGHT"}
@@ -52,6 +60,8 @@ class Outcome:
     golden: str = NONE
     verify: str = NONE
     origin: str = NONE
+    # The first module that `verify` reports as unlike its siblings.
+    siblings: str = NONE
     # The explanation of `compare run`, and whether a note of the cause names the
     # mistake.
     cause: str = NONE
@@ -62,13 +72,16 @@ class Outcome:
 
     @property
     def alone(self) -> str:
-        """The op that is named without a golden run: `run origin` is asked first."""
-        return self.verify if self.origin == NONE else self.origin
+        """The op that is named without a golden run: `run origin` is asked first, and
+        observations of siblings only count if nothing is wrong by itself.
+        """
+        named = (self.origin, self.verify, self.siblings)
+        return next((each for each in named if each != NONE), NONE)
 
     @property
     def is_wrong_alone(self) -> bool:
         """Whether a command names a wrong op without a golden run."""
-        return WRONG in (self.verify, self.origin)
+        return WRONG in (self.verify, self.origin, self.alone)
 
     @property
     def is_explained(self) -> bool:
@@ -176,10 +189,13 @@ class Judge:
         )
         outcome.is_noted = outcome.golden == RIGHT and is_noted(answer[0], mistake)
         if self._asks_compare_only:
-            outcome.origin = outcome.verify = NOT_ASKED
+            outcome.origin = outcome.verify = outcome.siblings = NOT_ASKED
             return
         outcome.origin = self._origin(recorded, mistake, outcome.texts)
-        outcome.verify = self._verify(recorded, mistake, outcome.texts)
+        words = ("verify", recorded.target, "--python", sys.executable)
+        _, summary = self._ask(*words)
+        outcome.verify = self._verify(recorded, mistake, summary, outcome.texts)
+        outcome.siblings = self._siblings(recorded, mistake, summary, outcome.texts)
 
     def _ask(self, *words: str) -> tuple[Any, str]:
         """Returns the JSON that a command prints, and its messages."""
@@ -207,10 +223,12 @@ class Judge:
         return RIGHT if is_named(maker, mistake, recorded.truth, positions) else WRONG
 
     def _verify(
-        self, recorded: Recorded, mistake: Mistake | None, texts: list[str]
+        self,
+        recorded: Recorded,
+        mistake: Mistake | None,
+        summary: str,
+        texts: list[str],
     ) -> str:
-        words = ("verify", recorded.target, "--python", sys.executable)
-        _, summary = self._ask(*words)
         if "checked " not in summary:
             raise RuntimeError(f"verify printed no summary: {summary}")
         found = _WRONG_LINE.search(summary)
@@ -234,14 +252,54 @@ class Judge:
         positions = self._positions_of(recorded.target)
         return RIGHT if is_named(maker, mistake, recorded.truth, positions) else WRONG
 
+    def _siblings(
+        self,
+        recorded: Recorded,
+        mistake: Mistake | None,
+        summary: str,
+        texts: list[str],
+    ) -> str:
+        if "siblings  " not in summary:
+            raise RuntimeError(f"verify printed nothing about siblings: {summary}")
+        found = _UNLIKE_LINE.search(summary)
+        if found is None:
+            if "unlike siblings" in summary:
+                raise RuntimeError(f"unknown line: {summary}")
+            return NONE
+        texts.append(summary[found.start() :].splitlines()[0])
+        has_tensor = found["call"] is not None and found["io"] is not None
+        maker = {
+            "kind": "OWN_CODE" if found["code"] else "OP",
+            "op": found["op"],
+            "after": found["after"] or "",
+            "before": found["before"] or "",
+            "row": {
+                "token": found["token"] or "0",
+                "io": f"IO_{(found['io'] or 'output').upper()}",
+                "sequence": self._sequence_of(recorded.target, found)
+                if has_tensor
+                else -1,
+            },
+        }
+        positions = self._positions_of(recorded.target)
+        return RIGHT if is_named(maker, mistake, recorded.truth, positions) else WRONG
+
     def _sequence_of(self, run: str, found: "re.Match[str]") -> int:
         rank, token, call = (int(found[key]) for key in ("rank", "token", "call"))
-        chosen = msitd.query.select(ranks=rank, tokens=token, io=found["io"])
+        chosen = msitd.query.select(
+            ranks=rank, tokens=token, io=found["io"], kinds=CALL_KINDS
+        )
+        others = []
         with msitd.query.connect(self._daemon.endpoint) as connection:
             for tensor in connection.tensors.list(run, chosen):
-                key = (tensor.op, tensor.call, str(tensor.index))
-                if key == (found["op"], call, found["index"]):
+                if (tensor.op, tensor.call) != (found["op"], call):
+                    continue
+                if str(tensor.index) == found["index"]:
                     return int(tensor.sequence)
+                others.append(int(tensor.sequence))
+        if others:
+            # An argument that the call was not given.
+            return others[0]
         raise LookupError(f"{run} lacks the tensor of: {found[0]}")
 
     def _positions_of(self, run: str) -> Positions:

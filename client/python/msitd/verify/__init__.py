@@ -6,6 +6,10 @@ checks one call, `golden` writes what is known about it into the golden run, and
 `comparing` compares the run with that. `suspects` selects the ops that a comparison
 suspects.
 
+`observations` reports modules that are unlike their siblings, which no call by itself
+shows. `calls` has the calls of a token as a tree, `siblings` finds the blocks of the
+same structure, and `unlike` compares them.
+
 `table` and `modules` are the fixed tables of functions and classes, the only code that
 a run can cause to be executed. `replay` makes a call again, with the `references` of
 functions that need one, of which `recurrent` has those of recurrent layers. `exactness`

@@ -125,12 +125,27 @@ def _verify(flags: argparse.Namespace) -> int:
             if chosen.is_everything and run.state == "sealed":
                 daemon.runs.seal(name)
         summary = compare(daemon, flags.run, name, chosen)
-    text = json.dumps(summary._asdict(), ensure_ascii=True)
+        siblings = _observe(daemon, flags.run, chosen)
+    answer = {**summary._asdict(), "siblings": siblings._asdict()}
+    text = json.dumps(answer, ensure_ascii=True)
     if flags.answer:
         Path(flags.answer).write_text(text, encoding="utf-8")
     else:
         print(text)
     return 0
+
+
+def _observe(daemon: Any, run: str, chosen: Any) -> Any:
+    """Compares siblings. Nothing else depends on it, so it cannot fail."""
+    from msitd.query.errors import QueryError
+    from msitd.verify.observations import not_observed, observe
+
+    try:
+        return observe(daemon, daemon.runs.get(run), chosen)
+    except QueryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a comparison of foreign data
+        return not_observed(f"it failed: {type(error).__name__}: {error}"[:200])
 
 
 def _supervise(flags: argparse.Namespace, name: str, chosen: Any, folder: Path) -> int:

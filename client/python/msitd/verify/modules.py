@@ -42,6 +42,8 @@ class Module(NamedTuple):
     training: bool
     parameters: frozenset[str]
     attributes: Mapping[str, Any]
+    # Type and shape of each parameter and buffer, as text.
+    shapes: Mapping[str, str] = {}
 
     def get(self, name: str) -> Any:
         """Returns an attribute. Raises Unchecked without it."""
@@ -73,9 +75,20 @@ def parse_tree(text: str) -> dict[str, Module]:
                 bool(each.get("training", False)),
                 frozenset(map(str, each.get("parameters", {}))),
                 {str(k): _attribute(str(v)) for k, v in attributes.items()},
+                _shapes_of(each),
             )
         except (KeyError, TypeError, AttributeError):
             continue
+    return out
+
+
+def _shapes_of(found: Mapping[str, Any]) -> dict[str, str]:
+    out = {}
+    for kind in ("parameters", "buffers"):
+        each = found.get(kind)
+        for name, about in each.items() if isinstance(each, dict) else ():
+            if isinstance(about, dict):
+                out[str(name)] = f"{about.get('dtype')} {about.get('shape')}"
     return out
 
 

@@ -18,6 +18,7 @@ from msitd.query import select
 from msitd.query.arrays import to_torch
 from msitd.query.errors import QueryError
 from msitd.verify.arguments import Leaf, dtype_of
+from msitd.verify.modules import Module, parse_tree
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ _CACHE_BYTES_MAX = 256 << 20
 _CACHE_TENSORS_MAX = 16 << 10
 
 _VALUES = ("number", "text", "none", "dtype", "other")
+# The kinds of arguments and results.
+CALL_KINDS = ("tensor", *_VALUES)
+# Module trees after the first one of a rank.
+_TREES_MAX = 64
 INPUTS = ("input", "grad_output", "weight")
 RESULTS = ("output", "grad_input", "grad_weight")
 IOS = (*INPUTS, *RESULTS)
@@ -107,12 +112,25 @@ def tokens_of(daemon: Connection, run: str, chosen: Selection) -> dict[int, list
     return out
 
 
+def modules_of(daemon: Connection, run: str, rank: int) -> dict[str, Module]:
+    """Returns the modules of a rank. Later versions of the document win."""
+    out: dict[str, Module] = {}
+    chosen = select(ranks=rank, kinds="document", ops="module_tree.json")
+    for record in daemon.tensors.list(run, chosen, limit=_TREES_MAX):
+        try:
+            text = daemon.tensors.read_bytes(record).decode()
+        except (QueryError, UnicodeDecodeError):
+            continue
+        out.update(parse_tree(text))
+    return out
+
+
 def read_group(
     daemon: Connection, run: str, rank: int, token: int, chosen: Selection
 ) -> Group:
     """Returns the records of a rank and token that are to be checked."""
     wanted = chosen._replace(ranks=(rank,), tokens=((token, token),))
-    listing = daemon.tensors.list(run, wanted.filter(kinds=("tensor", *_VALUES)))
+    listing = daemon.tensors.list(run, wanted.filter(kinds=CALL_KINDS))
     calls: dict[CallKey, Call] = {}
     tensors = []
     count = 0

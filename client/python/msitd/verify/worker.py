@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd.query import select
-from msitd.query.errors import QueryError
 from msitd.verify import golden, modules, records, table
 from msitd.verify.checking import Checker
 from msitd.verify.records import Call, CallKey, Group, Selection, TensorReader
@@ -34,8 +33,6 @@ _PROGRESS_S = 1.0
 _CRASHED = "its replay ended the interpreter"
 _SHARED = "several calls of the token add to it"
 _BY_FUNCTIONS = "the functions that the module calls are checked"
-# Module trees after the first one of a rank.
-_TREES_MAX = 64
 
 
 class Place:
@@ -90,7 +87,8 @@ class Worker:
         run = self._daemon.runs.get(options.run)
         by_rank = records.tokens_of(self._daemon, options.run, options.chosen)
         for rank, tokens in by_rank.items():
-            known = modules.Modules(self._tree_of(rank), self._weight_finder(rank))
+            tree = records.modules_of(self._daemon, options.run, rank)
+            known = modules.Modules(tree, self._weight_finder(rank))
             checker = Checker(self._reader, known, options.size_max)
             with golden.GoldenWriter(options.golden, rank, run.world_size) as writer:
                 for number, token in enumerate(tokens, 1):
@@ -165,20 +163,6 @@ class Worker:
             writer.state(record, golden.NOT_CHECKED + problem.reason)
         else:
             writer.write_input(record, tensor)
-
-    def _tree_of(self, rank: int) -> dict[str, modules.Module]:
-        """Returns the modules of a rank. Later versions of the document win."""
-        out: dict[str, modules.Module] = {}
-        chosen = select(ranks=rank, kinds="document", ops="module_tree.json")
-        for record in self._daemon.tensors.list(
-            self._options.run, chosen, limit=_TREES_MAX
-        ):
-            try:
-                text = self._daemon.tensors.read_bytes(record).decode()
-            except (QueryError, UnicodeDecodeError):
-                continue
-            out.update(modules.parse_tree(text))
-        return out
 
     def _weight_finder(self, rank: int) -> Any:
         known: dict[str, Tensor] = {}
