@@ -21,8 +21,6 @@ pytestmark = pytest.mark.skipif(
 
 # A folder for pictures of all views. Without it, there are none.
 PICTURES = os.environ.get("MSITD_WEB_PICTURES")
-FIRST_VIEW_S = 1.0
-NEW_ROW_S = 1.0
 
 
 def test_the_overview_leads_to_the_cause(browser: Browser, web: Web) -> None:
