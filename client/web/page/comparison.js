@@ -64,7 +64,7 @@ class Head {
       findings: page.findings, setup: page.setup,
     }, linkOf, isOpen,
     h("p", { class: "views" },
-      h("a", { href: `${comparisonLink(this.name)}/modules` }, "Module tree"),
+      page.nodes ? "" : h("a", { href: `${comparisonLink(this.name)}/modules` }, "Module tree"),
       h("a", { href: curvesLink([comparison.golden_run, comparison.target_run], []) }, "Curves of both runs")),
     page.nodes && h("p", { class: "dim" }, "Rows of several daemons are not opened, since each daemon has its own " +
         "numbers. Serve the page of one daemon.")));

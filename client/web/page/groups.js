@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The heat map of a comparison of the daemon, which reduces the rows to groups.
-import { callPatiently, sleep } from "./api.js";
+import { ApiError, callPatiently, sleep } from "./api.js";
 import { h } from "./dom.js";
 import { countText, toNumber } from "./format.js";
 import { layerOf } from "./grid.js";
@@ -42,6 +42,8 @@ export class GroupMap extends HeatMap {
     if (row >= 0) location.hash = rowLink(this.comparison, row);
   }
 
+  controls() { return /** @type {HTMLElement[]} */ ([...this.element.querySelectorAll(".bar > label, .bar > button")]); }
+
   /** @param {number} x @param {number} y */
   valueText(x, y) { return this.scale.errorText(this.grid.errorAt(x, y)); }
 
@@ -79,6 +81,9 @@ export class GroupMap extends HeatMap {
       this.canvas.hidden = true;
       this.tip.hide();
       this.legend.replaceChildren();
+      // It will not be there with other choices either.
+      const isNever = error instanceof ApiError && error.status === 501;
+      for (const control of this.controls()) control.hidden = isNever;
       this.note.textContent = `No map: ${/** @type {Error} */ (error).message}`;
     }
   }

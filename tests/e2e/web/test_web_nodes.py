@@ -122,7 +122,17 @@ def test_rows_are_filtered_by_daemon(
     assert browser.run("document.querySelector('select.nodes').value") == nodes[1]
     browser.run(f"{CHOOSE}('')")
     browser.wait(f"{COUNT}==='6 rows'")
-    # Rows of several daemons have no map.
+    # Rows of several daemons have neither a map nor a tree.
+    assert (
+        browser.run(
+            "document.querySelectorAll('.map .bar :not([hidden])>select').length"
+        )
+        == 0
+    )
+    assert (
+        browser.run("document.querySelector('.views').textContent")
+        == "Curves of both runs"
+    )
     assert all("501" in error for error in browser.errors)
 
 
