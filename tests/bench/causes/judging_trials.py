@@ -30,7 +30,7 @@ _WRONG_LINE = re.compile(
     r"(?P<io>\w+)/(?P<index>[^,]+), rank (?P<rank>\d+), token (?P<token>\d+)",
     re.MULTILINE,
 )
-_UNLIKE_LINE = re.compile(
+UNLIKE_LINE = re.compile(
     r"^unlike siblings +(?P<code>code of )?(?P<op>\S+)(?: call (?P<call>\d+))?"
     r"(?: in \S+)?(?: after (?P<after>\S+))?(?: before (?P<before>\S+?))?"
     r"(?:, (?P<io>\w+)/(?P<index>[^,]+))?, rank (?P<rank>\d+)"
@@ -261,7 +261,7 @@ class Judge:
     ) -> str:
         if "siblings  " not in summary:
             raise RuntimeError(f"verify printed nothing about siblings: {summary}")
-        found = _UNLIKE_LINE.search(summary)
+        found = UNLIKE_LINE.search(summary)
         if found is None:
             if "unlike siblings" in summary:
                 raise RuntimeError(f"unknown line: {summary}")

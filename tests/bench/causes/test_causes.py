@@ -15,6 +15,7 @@ from judging_trials import (
     NONE,
     NOT_ASKED,
     RIGHT,
+    UNLIKE_LINE,
     WRONG,
     Judge,
     Outcome,
@@ -43,6 +44,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     ("subject", "kind", "answers"),
     [
         ("vit", "linear_kernel_without_bias", (RIGHT, RIGHT, RIGHT)),
+        ("vit", "norm_epsilon_wrong", (RIGHT, RIGHT, RIGHT)),
         ("vit", HEALTHY, (NONE, NONE, NONE)),
     ],
 )
@@ -176,3 +178,42 @@ def test_origins_precede_results_of_verify_and_wrong_ops_of_both_count() -> None
     assert _outcome(verify=RIGHT).alone == RIGHT
     assert _outcome().alone == NONE
     assert not _outcome().is_wrong_alone
+
+
+def test_observations_of_siblings_count_only_if_nothing_else_is_named() -> None:
+    assert _outcome(siblings=RIGHT).alone == RIGHT
+    assert _outcome(siblings=WRONG).is_wrong_alone
+    assert _outcome(siblings=RIGHT, verify=WRONG).alone == WRONG
+    named = _outcome(siblings=WRONG, verify=RIGHT)
+    assert named.alone == RIGHT
+    assert not named.is_wrong_alone
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (
+            "Tensor.f call 1 in root.a, input/scale, rank 0, token 2: 1, in 2 siblings 2",
+            ("Tensor.f", "1", "input", "scale", "2"),
+        ),
+        (
+            "code of root.a call 3 after root.a.q before root.a.o, rank 1, token 0: x",
+            ("root.a", "3", None, None, "0"),
+        ),
+        ("root.a.norm, rank 0: eps 1, in 2 siblings 2", ("root.a.norm", *[None] * 4)),
+        ("root.a call 0, rank 0, token 0: it", ("root.a", "0", None, None, "0")),
+        (
+            "root.a call 0 before root.b, rank 0, token 0: it",
+            ("root.a", "0", None, None, "0"),
+        ),
+    ],
+)
+def test_lines_about_siblings_are_parsed(line: str, found: tuple[str, ...]) -> None:
+    match = UNLIKE_LINE.match(f"unlike siblings   {line}")
+    assert match is not None
+    assert tuple(match[n] for n in ("op", "call", "io", "index", "token")) == found
+    is_code = line.startswith("code of")
+    assert bool(match["code"]) == is_code
+    assert (match["after"], match["before"]) == (
+        ("root.a.q", "root.a.o") if is_code else (None, match["before"])
+    )

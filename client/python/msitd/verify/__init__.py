@@ -8,7 +8,7 @@ suspects.
 
 `observations` reports modules that are unlike their siblings, which no call by itself
 shows. `calls` has the calls of a token as a tree, `siblings` finds the blocks of the
-same structure, and `unlike` compares them.
+same structure, `unlike` compares their calls, and `attributes` their descriptions.
 
 `table` and `modules` are the fixed tables of functions and classes, the only code that
 a run can cause to be executed. `replay` makes a call again, with the `references` of

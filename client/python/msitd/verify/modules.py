@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msitd.query import select
+from msitd.query.errors import QueryError
 from msitd.verify import recurrent, replay
 from msitd.verify.arguments import Arguments, parse
 from msitd.verify.table import KIND_OF, MODULE_REASON, RECURRENT, Kind, Spec
@@ -20,12 +22,15 @@ from msitd.verify.unchecked import Unchecked
 if TYPE_CHECKING:
     import torch
 
+    from msitd.query import Connection
     from msitd.verify.records import Call
     from msitd.verify.scores import Checked
 
 # Maximum size of a document, and number of modules in it.
 _DOCUMENT_MAX = 64 << 20
 _MODULES_MAX = 1 << 20
+# Module trees after the first one of a rank.
+_TREES_MAX = 64
 
 _TUPLE = re.compile(r"\(([-+0-9., e]{0,250})\)\Z")
 
@@ -79,6 +84,19 @@ def parse_tree(text: str) -> dict[str, Module]:
             )
         except (KeyError, TypeError, AttributeError):
             continue
+    return out
+
+
+def modules_of(daemon: Connection, run: str, rank: int) -> dict[str, Module]:
+    """Returns the modules of a rank. Later versions of the document win."""
+    out: dict[str, Module] = {}
+    chosen = select(ranks=rank, kinds="document", ops="module_tree.json")
+    for record in daemon.tensors.list(run, chosen, limit=_TREES_MAX):
+        try:
+            text = daemon.tensors.read_bytes(record).decode()
+        except (QueryError, UnicodeDecodeError):
+            continue
+        out.update(parse_tree(text))
     return out
 
 

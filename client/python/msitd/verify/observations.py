@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msitd.query import select
 from msitd.verify import records
+from msitd.verify.attributes import compare_attributes
 from msitd.verify.calls import calls_of
+from msitd.verify.modules import modules_of
 from msitd.verify.siblings import SIBLINGS_MIN, Group, Tree, groups_of
-from msitd.verify.unlike import Comparer, Unlike, compare_attributes
+from msitd.verify.unlike import Comparer, Unlike
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -30,7 +32,7 @@ _LISTED_MAX = 10
 
 
 class Observed(NamedTuple):
-    """What is unlike in siblings."""
+    """The differences between siblings."""
 
     # Calls of modules that were compared with those of siblings.
     call_count: int
@@ -38,7 +40,7 @@ class Observed(NamedTuple):
     # The observations that are listed, as texts, and the number of all.
     unlike: list[str]
     unlike_count: int
-    # Counts of what was not compared, by reason.
+    # Counts of calls and tokens that were not compared, by reason.
     reasons: list[tuple[str, int]]
 
 
@@ -71,7 +73,7 @@ class _Notes:
         return len(self._seen) + self._dropped
 
     def texts(self) -> list[str]:
-        """Returns the most telling observations."""
+        """Returns the first observations, specific ones before others."""
         ordered = sorted(
             self._seen.values(),
             key=lambda each: (
@@ -110,12 +112,13 @@ def observe(daemon: Connection, run: Run, chosen: Selection) -> Observed:
         return not_observed("only some ops were selected")
     notes = _Notes()
     reasons: collections.Counter[str] = collections.Counter()
-    lost = run.counters.dropped_count + run.counters.truncated_count
+    counters = run.counters
+    lost = counters.dropped_count + counters.truncated_count if counters else 0
     if lost:
         reasons["records were lost, so missing calls are not compared"] = lost
     call_count = group_count = read = 0
     for rank, tokens in records.tokens_of(daemon, run.name, chosen).items():
-        tree = Tree(records.modules_of(daemon, run.name, rank))
+        tree = Tree(modules_of(daemon, run.name, rank))
         known: set[str] = set()
         for token in tokens:
             if read >= _RECORDS_MAX:

@@ -18,13 +18,12 @@ from msitd.query import select
 from msitd.query.arrays import to_torch
 from msitd.query.errors import QueryError
 from msitd.verify.arguments import Leaf, dtype_of
-from msitd.verify.modules import Module, parse_tree
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
     import torch
 
-    from msitd.query import Connection, Tensor
+    from msitd.query import Connection, RecordKind, Tensor
 
 # Maximum number of records of one rank and token. Further ones are not checked.
 RECORDS_MAX = 1 << 20
@@ -33,11 +32,9 @@ _CACHE_BYTES_MAX = 256 << 20
 # Maximum number of these tensors. Small ones need more memory than their bytes.
 _CACHE_TENSORS_MAX = 16 << 10
 
-_VALUES = ("number", "text", "none", "dtype", "other")
+_VALUES: tuple[RecordKind, ...] = ("number", "text", "none", "dtype", "other")
 # The kinds of arguments and results.
-CALL_KINDS = ("tensor", *_VALUES)
-# Module trees after the first one of a rank.
-_TREES_MAX = 64
+CALL_KINDS: tuple[RecordKind, ...] = ("tensor", *_VALUES)
 INPUTS = ("input", "grad_output", "weight")
 RESULTS = ("output", "grad_input", "grad_weight")
 IOS = (*INPUTS, *RESULTS)
@@ -109,19 +106,6 @@ def tokens_of(daemon: Connection, run: str, chosen: Selection) -> dict[int, list
         wanted = chosen._replace(ranks=(rank,))
         by_token = daemon.tensors.stats(run, wanted.filter(), by="token")
         out[rank] = sorted(int(each.key) for each in by_token.groups)
-    return out
-
-
-def modules_of(daemon: Connection, run: str, rank: int) -> dict[str, Module]:
-    """Returns the modules of a rank. Later versions of the document win."""
-    out: dict[str, Module] = {}
-    chosen = select(ranks=rank, kinds="document", ops="module_tree.json")
-    for record in daemon.tensors.list(run, chosen, limit=_TREES_MAX):
-        try:
-            text = daemon.tensors.read_bytes(record).decode()
-        except (QueryError, UnicodeDecodeError):
-            continue
-        out.update(parse_tree(text))
     return out
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SIBLINGS_MIN = 3
 # At most this part of the siblings can be unlike the others, if it is several.
 _MINORITY = 4
-# Maximum number of patterns of an op, and of parts of a block that are looked at.
+# Maximum number of patterns of an op, and of parts of a block that are compared.
 _PATTERNS_MAX = 4
 _PARTS_MAX = 10_000
 _NUMBER = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
@@ -189,3 +189,15 @@ class Tree:
             yield part
             count += 1
             waiting += reversed(self._parts.get(part, ()))
+
+
+# Calls by the position of the sibling among all of its group.
+Siblings = dict[int, "Call"]
+
+
+def of_one_structure(roots: Siblings, tree: Tree) -> list[Siblings]:
+    """Returns the siblings of each structure that enough of them have."""
+    found: dict[Hashable, Siblings] = {}
+    for at, call in roots.items():
+        found.setdefault(tree.structure_of(call.op).kinds, {})[at] = call
+    return [each for each in found.values() if len(each) >= SIBLINGS_MIN]

@@ -1,6 +1,6 @@
 """Compares the calls of siblings, and returns how one of them differs from the others.
 
-The siblings of a group are walked together. Of each module, its arguments, the calls
+The siblings of a group are walked together. The arguments of each module, the calls
 that it makes, and their arguments are compared. Not compared are values that
 legitimately differ: contents of tensors, unless all others are equal, shapes and calls
 after a function whose result decides on them, such as the top-k of a router, and sizes
@@ -14,7 +14,14 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from msitd.verify.siblings import SIBLINGS_MIN, Group, Kind, Tree, odd_ones
+from msitd.verify.siblings import (
+    SIBLINGS_MIN,
+    Group,
+    Siblings,
+    Tree,
+    odd_ones,
+    of_one_structure,
+)
 
 if TYPE_CHECKING:
     from msitd.verify.calls import Call, Leaf
@@ -25,19 +32,18 @@ _SIZE = re.compile(r"(slice\()?[-+0-9, ()\[\]]*\)?\Z|.*\bslice\(")
 _PREFIXES = {"shape": "shape ", "source": "bytes of ", "bytes": "hash "}
 # Properties of arguments that decide on the calls of a block.
 _KINDS = ("given", "dtype")
-_NOT_THERE = "not there"
 _EMPTY = frozenset(("()", "[]", "{}"))
-_NOT_GIVEN = "not given"
+NOT_GIVEN = "not given"
 # Not equal to any recorded text.
 _TENSOR = ("a tensor",)
-_MISSING = (_NOT_GIVEN,)
+_MISSING = (NOT_GIVEN,)
 _TEXT_MAX = 120
 
 
 class Unlike(NamedTuple):
     """A difference between a sibling and the others."""
 
-    # CALLS and so on: more telling ones first.
+    # CALLS, ATTRIBUTES, STRUCTURE or ENDS: lower ones are listed first.
     severity: int
     # Position in the order of execution; 0 for facts about a module.
     sequence: int
@@ -48,7 +54,7 @@ class Unlike(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What was compared, and what was not."""
+    """Counts of compared and of other calls."""
 
     groups: int = 0
     calls: int = 0
@@ -58,88 +64,6 @@ class Counts(NamedTuple):
     without_majority: int = 0
     # Calls whose end was not recorded.
     incomplete: int = 0
-
-
-Siblings = dict[int, "Call"]
-
-
-def compare_attributes(group: Group, tree: Tree) -> Iterator[Unlike]:
-    """Yields the siblings whose structure, attributes or parameters differ."""
-    roots = dict(enumerate(group.calls.values()))
-    structures = {at: tree.structure_of(call.op) for at, call in roots.items()}
-    odd = odd_ones({at: found.kinds for at, found in structures.items()})
-    for at in odd.keys if odd else ():
-        other = next(n for n, s in structures.items() if s.kinds == odd.common)
-        place, text = _structural(
-            roots[at].op, dict(structures[at].kinds), dict(structures[other].kinds)
-        )
-        is_end = at in (0, len(roots) - 1)
-        yield Unlike(
-            ENDS if is_end else STRUCTURE,
-            0,
-            place,
-            text.replace("COUNT", str(odd.common_count), 1),
-            # Blocks of the same pattern are listed once.
-            (re.sub(r"\d+", "*", place), text),
-        )
-    for mine in _of_one_structure(roots, tree):
-        yield from _attributes_of(mine, tree)
-
-
-def _structural(
-    op: str, here: Mapping[str, Kind], there: Mapping[str, Kind]
-) -> tuple[str, str]:
-    """Returns the first module that differs, and how."""
-    for name in sorted({*here, *there}):
-        mine, common = here.get(name), there.get(name)
-        place = f"{op}.{name}" if name else op
-        if mine == common:
-            continue
-        if mine is None or common is None:
-            texts = [_NOT_THERE if each is None else each[0] for each in (mine, common)]
-        else:
-            names = [n for n, _ in mine[1]] if mine[0] == common[0] else []
-            texts = [
-                " ".join(f"{n}={v}" for n, v in each[1] if n in names) or each[0]
-                for each in (mine, common)
-            ]
-        return place, f"{_short(texts[0])}, in COUNT siblings {_short(texts[1])}"
-    return op, "its parts have another order than in COUNT siblings"
-
-
-def _of_one_structure(roots: Siblings, tree: Tree) -> list[Siblings]:
-    """Returns the siblings of each structure that enough of them have."""
-    found: dict[Hashable, Siblings] = {}
-    for at, call in roots.items():
-        found.setdefault(tree.structure_of(call.op).kinds, {})[at] = call
-    return [each for each in found.values() if len(each) >= SIBLINGS_MIN]
-
-
-def _attributes_of(roots: Siblings, tree: Tree) -> Iterator[Unlike]:
-    parts = {at: list(tree.parts_of(call.op)) for at, call in roots.items()}
-    # All have the same parts in the same order.
-    for row in zip(*parts.values(), strict=True):
-        modules = {at: tree.get(op) for at, op in zip(parts, row, strict=True)}
-        ops = dict(zip(parts, row, strict=True))
-        facts = {
-            at: {
-                **{key: repr(value) for key, value in each.attributes.items()},
-                "training": str(each.training),
-                **{f"parameter {n}": n for n in each.parameters},
-            }
-            for at, each in modules.items()
-            if each is not None
-        }
-        for name in dict.fromkeys(n for each in facts.values() for n in each):
-            values = {at: each.get(name, _NOT_GIVEN) for at, each in facts.items()}
-            odd = odd_ones(values)
-            for at in odd.keys if odd else ():
-                here, there = str(values[at]), str(odd.common)
-                text = f"{name} {_short(here)}, {_others(odd.common_count, there)}"
-                if name.startswith("parameter "):
-                    has = "not given" if here == _NOT_GIVEN else "given"
-                    text = f"{name} is {has}, other than in {odd.common_count} siblings"
-                yield Unlike(ATTRIBUTES, 0, ops[at], text, (ops[at], text))
 
 
 class Comparer:
@@ -162,7 +86,7 @@ class Comparer:
     def compare(self, group: Group) -> Iterator[Unlike]:
         """Yields the differences between siblings."""
         roots = dict(enumerate(group.calls.values()))
-        found = _of_one_structure(roots, self.tree)
+        found = of_one_structure(roots, self.tree)
         self.count(
             groups=1, without_siblings=len(roots) - sum(len(each) for each in found)
         )
@@ -315,8 +239,8 @@ class _Walk:
             )
             here = mine[first] if first < len(mine) else "nothing"
             there = common[first] if first < len(common) else "nothing"
-            after = f"after {_short(mine[first - 1])} " if first else ""
-            text = f"{after}it calls {_short(here)}, {_others(odd.common_count, there)}"
+            after = f"after {short(mine[first - 1])} " if first else ""
+            text = f"{after}it calls {short(here)}, {others(odd.common_count, there)}"
             place = _code_of(modules[at], made[at], first)
             end = modules[at].end
             sequence = made[at][first].begin if first < len(mine) else end
@@ -337,8 +261,8 @@ class _Walk:
             if at == odd or names[at] == common:
                 for name, each in zip(names[at], calls, strict=True):
                     found.setdefault((name, each.ordinal), {})[at] = each
-        for each in found.values():
-            for unlike in self._leaves(each, "input", False):
+        for aligned in found.values():
+            for unlike in self._leaves(aligned, "input", False):
                 if unlike.key[-2] == "source":
                     yield unlike
 
@@ -359,9 +283,10 @@ class _Walk:
                 continue
             what, values, render = found
             odd = odd_ones(values)
-            for at in odd.keys if odd else ():
+            if odd is None:
+                continue
+            for at in odd.keys:
                 call, leaf = calls[at], leaves[at]
-                assert odd is not None
                 if what != "given" and leaf:
                     if (at, leaf.hash) in self._named:
                         continue
@@ -376,7 +301,7 @@ class _Walk:
                     call.begin if io == "input" else call.end,
                     place,
                     f"{name}{_PREFIXES.get(what, '')}{here}, "
-                    f"{_others(odd.common_count, there)}",
+                    f"{others(odd.common_count, there)}",
                     (
                         call.op,
                         parent,
@@ -447,7 +372,9 @@ class _Walk:
         """
         module = self._comparer.tree.get(call.parent.op) if call.parent else None
         about = f"{leaf.dtype} {list(leaf.shape)}"
-        return not call.is_module and bool(module) and about in module.shapes.values()
+        if call.is_module or module is None:
+            return False
+        return about in module.shapes.values()
 
     def _are_sizes(
         self, calls: Siblings, values: Mapping[int, Hashable], same_shapes: bool
@@ -545,7 +472,7 @@ def _place_of(call: Call, io: str, index: str) -> tuple[str, str]:
     """Returns where an argument or a result was made, and its name if the place is
     code: the arguments of a module are those of the code that calls it.
     """
-    name = f"{io}/{_short(index)}"
+    name = f"{io}/{short(index)}"
     parent = call.parent
     if call.is_module and io == "input" and parent:
         at = bisect.bisect_left(parent.parts, call.begin, key=lambda each: each.begin)
@@ -564,17 +491,19 @@ def _shapes_of(call: Call) -> Hashable:
     return tuple((i, leaf.shape) for i, leaf in call.inputs.items() if leaf.is_tensor)
 
 
-def _others(count: int, text: str) -> str:
-    return f"in {count} siblings {_short(text)}"
+def others(count: int, text: str) -> str:
+    """Returns what the others have."""
+    return f"in {count} siblings {short(text)}"
 
 
-def _short(text: object) -> str:
+def short(text: object) -> str:
+    """Returns a text that is cut if it is long."""
     whole = str(text)
     return whole if len(whole) <= _TEXT_MAX else whole[: _TEXT_MAX - 3] + "..."
 
 
 def _given(value: Hashable) -> str:
-    return _short(value[0] if isinstance(value, tuple) else value)
+    return short(value[0] if isinstance(value, tuple) else value)
 
 
 def _dtype(value: Hashable) -> str:
@@ -586,7 +515,7 @@ def _shape(value: Hashable) -> str:
 
 
 def _source(value: Hashable) -> str:
-    return _short(value)
+    return short(value)
 
 
 def _constant(value: Hashable) -> str:

@@ -87,7 +87,7 @@ class Worker:
         run = self._daemon.runs.get(options.run)
         by_rank = records.tokens_of(self._daemon, options.run, options.chosen)
         for rank, tokens in by_rank.items():
-            tree = records.modules_of(self._daemon, options.run, rank)
+            tree = modules.modules_of(self._daemon, options.run, rank)
             known = modules.Modules(tree, self._weight_finder(rank))
             checker = Checker(self._reader, known, options.size_max)
             with golden.GoldenWriter(options.golden, rank, run.world_size) as writer:
