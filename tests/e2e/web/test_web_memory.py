@@ -1,18 +1,24 @@
 """The memory of the page of `msitctl web` after an hour of a live run.
 
-Requires a browser, as test_web_page.py does. The hour takes seconds: `an_hour.js`
-is a clock, and a server that answers the calls of the page.
+Requires a browser, as test_web_page.py does. The hour takes a minute: `an_hour.js`
+is a clock, and a server that answers the calls of the page. Part of `tests/nightly page`.
 """
 
+import os
 from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, IS_REQUIRED, Browser
 from web_pages import Web, go
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not IS_REQUIRED, reason="chromium is not installed"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        CHROMIUM is None and not IS_REQUIRED, reason="chromium is not installed"
+    ),
+    pytest.mark.skipif(
+        "MSITD_WEB_HOUR" not in os.environ, reason="takes too long for every change"
+    ),
+]
 
 MIB = 1 << 20
 # Of everything that a page may need, and by which a view that shows as much as before
