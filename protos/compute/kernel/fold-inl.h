@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Per-target folding of a block's virtual lanes into a running sum. Included
-// once for every target, hence the toggled guard.
+// Per-target sums: additions to a virtual lane, and folding a block's virtual
+// lanes into a running sum. Included once for every target, hence the toggled
+// guard.
 #if defined(MSITD_PROTOS_COMPUTE_FOLD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MSITD_PROTOS_COMPUTE_FOLD_INL_H_
 #undef MSITD_PROTOS_COMPUTE_FOLD_INL_H_
@@ -20,6 +21,18 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // A vector of at most kFoldLanes doubles, even where the target has wider ones.
 using FoldTag = hn::CappedTag<double, kFoldLanes>;
+
+// Returns sum + x. On x86-64 with FMA the addition uses the ports of
+// multiplications, for loops in which those of additions are the bottleneck.
+// x * 1 is exact, so the bits are the same.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V AddByMultiplier([[maybe_unused]] D d, V sum, V x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::MulAdd(x, hn::Set(d, hn::TFromD<D>{1}), sum);
+#else
+  return hn::Add(sum, x);
+#endif
+}
 
 // Adds lanes j and j + 8 in their own type, and returns the sums as double.
 template <class D64>

@@ -6,7 +6,7 @@
 // Memory is processed in rounds of 4 KiB, each read twice. The first pass works
 // on the bits, with many elements in a vector. It finds the extremes as
 // integers, checks whether all elements are finite, and counts zeros only if
-// there are any. The second pass converts to float and sums two blocks at a
+// there are any. The second pass converts to float and sums one block at a
 // time. The general path takes the blocks of a round that is not all finite,
 // and any block whose squares overflow or vanish.
 #if defined(MSITD_PROTOS_COMPUTE_PACKED_SUMMARY_INL_H_) == \
@@ -63,12 +63,17 @@ struct PackedSums {
 
 template <bool kExactSquares>
 HWY_INLINE void AddPacked(PackedLanes x, PackedSums& sums, size_t half) {
-  sums.sum[half] = hn::Add(sums.sum[half], x);
-  sums.l1[half] = hn::Add(sums.l1[half], hn::Abs(x));
+  const PackedLane d;
+  sums.sum[half] = AddByMultiplier(d, sums.sum[half], x);
   // Exact squares do not round, so fused and separate additions are the same.
-  sums.squares[half] = kExactSquares
-                           ? hn::MulAdd(x, x, sums.squares[half])
-                           : hn::Add(sums.squares[half], hn::Mul(x, x));
+  // Separate ones keep the multipliers busy enough.
+  if constexpr (kExactSquares) {
+    sums.l1[half] = AddByMultiplier(d, sums.l1[half], hn::Abs(x));
+    sums.squares[half] = hn::MulAdd(x, x, sums.squares[half]);
+  } else {
+    sums.l1[half] = hn::Add(sums.l1[half], hn::Abs(x));
+    sums.squares[half] = hn::Add(sums.squares[half], hn::Mul(x, x));
+  }
 }
 
 // A loader implements one dtype. Its members:
@@ -341,25 +346,19 @@ HWY_INLINE void AddFolded(const PackedSums& sums, SummaryState& state) {
   AddFolded(squares, state.squares);
 }
 
-// Adds one or two blocks of finite elements to the sums if their squares
-// neither overflow nor vanish; otherwise changes nothing and returns false. Two
-// blocks at once keep the CPU busy, where one would wait for its own additions.
-template <class Loader, size_t kBlocks>
-HWY_INLINE bool AddPackedSums(const std::byte* first, size_t block_bytes,
-                              SummaryState& state) {
+// Adds a block of finite elements to the sums if their squares neither overflow
+// nor vanish; otherwise changes nothing and returns false.
+template <class Loader>
+HWY_INLINE bool AddPackedSums(const std::byte* block, SummaryState& state) {
   const auto none = hn::Zero(PackedLane());
-  PackedSums a = {{none, none}, {none, none}, {none, none}};
-  PackedSums b = a;
+  PackedSums sums = {{none, none}, {none, none}, {none, none}};
   for (size_t row = 0; row < kRowsPerBlock; row += Loader::kRowsAtOnce) {
-    Loader::AddRows(first, row, a);
-    if constexpr (kBlocks == 2) Loader::AddRows(first + block_bytes, row, b);
+    Loader::AddRows(block, row, sums);
   }
   if constexpr (!Loader::kSquaresStayInRange) {
-    if (HWY_UNLIKELY(!SquaresAreInRange(a))) return false;
-    if (kBlocks == 2 && HWY_UNLIKELY(!SquaresAreInRange(b))) return false;
+    if (HWY_UNLIKELY(!SquaresAreInRange(sums))) return false;
   }
-  AddFolded<Loader>(a, state);
-  if constexpr (kBlocks == 2) AddFolded<Loader>(b, state);
+  AddFolded<Loader>(sums, state);
   return true;
 }
 
@@ -378,13 +377,6 @@ HWY_INLINE void AddPackedBlocks(const std::byte* bytes, size_t blocks,
   PackedExtremes<D> extremes = {hn::BitCast(hn::RebindToSigned<D>(), ones),
                                 hn::Zero(d), ones};
   PackedStage<Loader> stage;
-  // For a finite block whose squares do not serve. Its zeros are counted
-  // already.
-  const auto add_counted = [&](const std::byte* block) HWY_ATTR {
-    const uint64_t zero_count = state.zero_count;
-    other(block);
-    state.zero_count = zero_count;
-  };
   const std::byte* const end = bytes + blocks * kBlockBytes;
   while (bytes != end) {
     const auto rest = static_cast<size_t>(end - bytes);
@@ -393,24 +385,15 @@ HWY_INLINE void AddPackedBlocks(const std::byte* bytes, size_t blocks,
     const bool finite =
         TakeExtremes<Loader>(d, bytes, size, extremes, state.zero_count, stage);
     const std::byte* from = kStaged ? stage.bytes : bytes;
-    size_t i = 0;
-    for (; finite && i + 2 <= now; i += 2, from += 2 * kStep) {
+    for (size_t i = 0; i < now; ++i, from += kStep) {
       const std::byte* block = bytes + i * kBlockBytes;
-      PrefetchAhead(block, 2 * kBlockBytes);
-      if (HWY_LIKELY((AddPackedSums<Loader, 2>(from, kStep, state)))) continue;
-      for (size_t k = 0; k < 2; ++k) {
-        if (!AddPackedSums<Loader, 1>(from + k * kStep, kStep, state)) {
-          add_counted(block + k * kBlockBytes);
-        }
-      }
+      PrefetchAhead(block, kBlockBytes);
+      if (HWY_LIKELY(finite && AddPackedSums<Loader>(from, state))) continue;
+      const uint64_t zero_count = state.zero_count;
+      other(block);
+      // The zeros of a finite round are counted already.
+      if (finite) state.zero_count = zero_count;
     }
-    if (finite && i < now) {
-      if (!AddPackedSums<Loader, 1>(from, kStep, state)) {
-        add_counted(bytes + i * kBlockBytes);
-      }
-      ++i;
-    }
-    for (; i < now; ++i) other(bytes + i * kBlockBytes);
     bytes += size;
   }
   Store<Loader>(d, extremes, state);

@@ -40,6 +40,7 @@ HWY_INLINE bool AddBlock(D d, const std::byte* bytes, Running<D>& running,
   const hn::RebindToSigned<D> di;
   constexpr size_t kLanes = hn::MaxLanes(d);
   const auto zero = hn::Zero(d);
+  const auto no_bits = hn::Zero(di);
   alignas(64) T sums[kVirtualLanes];
   alignas(64) T l1s[kVirtualLanes];
   alignas(64) T squares[kVirtualLanes];
@@ -57,10 +58,13 @@ HWY_INLINE bool AddBlock(D d, const std::byte* bytes, Running<D>& running,
           d, bytes + (row * kVirtualLanes + lane) * Loader::kBytes);
       next.min = hn::Min(next.min, x);
       next.max = hn::Max(next.max, x);
+      // Compared as integers, for lack of ports for floats.
+      const auto magnitude = hn::Abs(x);
       next.zeros = hn::Add(
-          next.zeros, hn::VecFromMask(di, hn::RebindMask(di, hn::Eq(x, zero))));
-      sum = hn::Add(sum, x);
-      l1 = hn::Add(l1, hn::Abs(x));
+          next.zeros,
+          hn::VecFromMask(di, hn::Eq(hn::BitCast(di, magnitude), no_bits)));
+      sum = AddByMultiplier(d, sum, x);
+      l1 = AddByMultiplier(d, l1, magnitude);
       square = hn::Add(square, hn::Mul(x, x));
     }
     within = hn::And(within, hn::Le(square, hn::Set(d, kSquaresHigh<T>)));
