@@ -27,7 +27,7 @@ def test_a_module_without_results_contains_nothing() -> None:
     assert root.parts == [block, function]
 
 
-def test_inputs_have_the_latest_result_with_their_bytes() -> None:
+def test_inputs_have_the_results_with_their_bytes() -> None:
     run = Recording()
     x, y = Content("x"), Content("y")
     run.function("Tensor.abs", y, x)
@@ -35,8 +35,18 @@ def test_inputs_have_the_latest_result_with_their_bytes() -> None:
     run.function("Tensor.neg", x, y)
     first, second, third = calls_of(run.records, {})
     assert "0" not in first.sources
-    assert second.sources["0"] == (first, "0")
-    assert third.sources["0"] == (second, "0")
+    assert second.sources["0"] == ((first, "0"),)
+    assert third.sources["0"] == ((second, "0"), (first, "0"))
+
+
+def test_few_of_many_results_with_equal_bytes_are_known() -> None:
+    run = Recording()
+    x = Content("x")
+    for _ in range(100):
+        run.function("Tensor.clone", x, x)
+    calls = calls_of(run.records, {})
+    makers = [call for call, _ in calls[-1].sources["0"]]
+    assert len(makers) == 8 and makers == calls[-2:-10:-1]
 
 
 def test_equal_bytes_can_be_a_coincidence() -> None:

@@ -307,3 +307,18 @@ def test_blocks_without_results_are_counted() -> None:
     comparer = Comparer(calls, Tree({}))
     assert [each for g in groups_of(calls) for each in comparer.compare(g)] == []
     assert comparer.counts.incomplete == 1
+
+
+def test_a_function_may_return_its_argument() -> None:
+    """A norm whose factor rounds to 1 returns the bytes that it receives."""
+
+    def body(run: Recording, n: int) -> None:
+        normed = Content(f"sum{n}" if n == 2 else f"normed{n}")
+        run.function("Torch.add", Content(f"sum{n}"), Content(f"h{n}"), Content("b"))
+        run.function("Functional.norm", normed, Content(f"sum{n}"))
+        run.function("Functional.linear", Content(f"up{n}"), normed)
+        run.function(
+            "Torch.sub", Content(f"h{n + 1}"), Content(f"sum{n}"), Content(f"up{n}")
+        )
+
+    assert observed(blocks(body)) == []

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Maximum length of a value.
 _VALUE_MAX = 200
 # Number of different values that are kept for later records.
+_MAKERS_MAX = 8
 _VALUES_MAX = 10_000
 # Tensors with fewer elements may be equal by coincidence.
 _ELEMENTS_MIN = 4
@@ -101,10 +102,9 @@ class Call:
         self.parts: list[Call] = []
         # Number of earlier calls of the op that the parent made.
         self.ordinal = 0
-        # The call, and the index of its result, that made the bytes of an input, and
-        # of a result of a module.
-        self.sources: dict[str, tuple[Call, str]] = {}
-        self.made_by: dict[str, tuple[Call, str]] = {}
+        # What made the bytes of an input, and of a result of a module.
+        self.sources: dict[str, Makers] = {}
+        self.made_by: dict[str, Makers] = {}
 
     @property
     def is_complete(self) -> bool:
@@ -118,6 +118,11 @@ class Call:
             return False
         name = table.plain_name(self.op.rpartition(".")[2])
         return name in _DATA_DEPENDENT or (name == "where" and len(self.inputs) == 1)
+
+
+# Calls with the index of their result, the latest first, that have the same bytes: a
+# function may return its argument.
+Makers = tuple[tuple[Call, str], ...]
 
 
 class _Values:
@@ -222,8 +227,8 @@ def _nest(ordered: list[Call]) -> None:
 
 
 def _trace(ordered: list[Call]) -> None:
-    """Finds the latest result that has the bytes of each input."""
-    made: dict[str, tuple[Call, str]] = {}
+    """Finds the latest results that have the bytes of each input."""
+    made: dict[str, Makers] = {}
     # Results become known at the end of a call.
     ends = sorted((call for call in ordered if call.outputs), key=lambda each: each.end)
     position = 0
@@ -236,17 +241,18 @@ def _trace(ordered: list[Call]) -> None:
         _add_results(made, call)
 
 
-def _add_results(made: dict[str, tuple[Call, str]], call: Call) -> None:
+def _add_results(made: dict[str, Makers], call: Call) -> None:
     if call.is_module:
         call.made_by = _makers(made, call.outputs)
     for index, leaf in call.outputs.items():
         if leaf.is_telling:
-            made[leaf.hash] = (call, index)
+            earlier = made.get(leaf.hash, ())[: _MAKERS_MAX - 1]
+            made[leaf.hash] = ((call, index), *earlier)
 
 
 def _makers(
-    made: Mapping[str, tuple[Call, str]], leaves: Mapping[str, Leaf]
-) -> dict[str, tuple[Call, str]]:
+    made: Mapping[str, Makers], leaves: Mapping[str, Leaf]
+) -> dict[str, Makers]:
     return {
         index: made[leaf.hash]
         for index, leaf in leaves.items()

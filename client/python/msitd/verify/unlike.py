@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -394,8 +395,10 @@ class _Walk:
     def _sources(
         self, calls: Siblings, leaves: Mapping[int, Leaf], io: str, index: str
     ) -> dict[int, Hashable]:
-        """Returns which result of the block has the bytes of a leaf."""
-        out: dict[int, Hashable] = {}
+        """Returns which result of the block has the bytes of a leaf. If several have,
+        it is the one that most siblings name.
+        """
+        out: dict[int, list[str]] = {}
         for at, call in calls.items():
             leaf, root = leaves[at], self._roots[at]
             if not leaf.is_telling or (call is root and io == "input"):
@@ -404,18 +407,23 @@ class _Walk:
             inner = call.parent if io == "input" else call
             first = inner.begin if inner else 0
             if 0 <= self._depends[at] <= call.begin and (
-                first <= self._depends[at] or not found or found[0].begin < first
+                first <= self._depends[at] or not found or found[0][0].begin < first
             ):
                 # Which of several calls made it depends on data.
                 continue
-            if found and root.begin < found[0].begin and found[0].end < root.end:
-                out[at] = _source_name(*found, root)
-            elif leaf.hash in self._given[at]:
-                out[at] = f"input/{self._given[at][leaf.hash]} of the block"
-            else:
-                # Memory that was not written yet may have the bytes of any result.
-                out[at] = "no result of the block"
-        return out
+            names = [
+                _source_name(maker, result, root)
+                for maker, result in found or ()
+                if root.begin < maker.begin and maker.end < root.end
+            ]
+            if leaf.hash in self._given[at]:
+                names.append(f"input/{self._given[at][leaf.hash]} of the block")
+            # Memory that was not written yet may have the bytes of any result.
+            out[at] = names or ["no result of the block"]
+        counts = Counter(
+            name for names in out.values() for name in dict.fromkeys(names)
+        )
+        return {at: max(names, key=counts.__getitem__) for at, names in out.items()}
 
 
 class _Same(NamedTuple):
