@@ -145,8 +145,9 @@ std::string SiblingsText(const VerifySummary& summary) {
   }
   std::string out = fmt::format(
       "siblings          {} calls compared with those of sibling modules; {} "
-      "differences\n",
-      summary.sibling_call_count, summary.unlike_count);
+      "difference{}\n",
+      summary.sibling_call_count, summary.unlike_count,
+      summary.unlike_count == 1 ? "" : "s");
   for (const auto& [reason, count] : summary.sibling_reasons) {
     out += fmt::format("{:>17} {}\n", count, ask::Printable(reason));
   }

@@ -37,7 +37,7 @@ struct Row {
   size_t head = 0;
   size_t query = 0;
   // Those with the keys of the head of the golden run. Empty if they are
-  // computed anew.
+  // not known.
   std::vector<double> products = {};
 };
 

@@ -21,8 +21,8 @@ pytestmark = [
 ]
 
 MIB = 1 << 20
-# Of everything that a page may need, and by which a view that shows as much as before
-# may grow in 50 minutes.
+# The memory that a page may need in all, and by which a view that shows as much as
+# before may grow in 50 minutes.
 MEMORY_MAX = 300 * MIB
 GROWTH_MAX = 2 * MIB
 SERVER = (Path(__file__).parent / "an_hour.js").read_text(encoding="utf-8")

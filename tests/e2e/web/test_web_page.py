@@ -279,7 +279,7 @@ def test_the_map_is_colored_by_a_metric(
     assert text.startswith("layers.0.mlp, token 1: fails, max_abs ")
     assert float(text.split("max_abs ")[1].split(",")[0]) == pytest.approx(value, 1e-5)
     assert browser.run(COLORS) != before
-    # The address has the metric. Of one that is unknown, the bound is shown.
+    # The address has the metric. An unknown one shows the bound.
     browser.send("Page.reload")
     browser.wait(f"{legend}.includes('largest error')")
     browser.run(f"{choose}('the bound that decided')")

@@ -102,7 +102,7 @@ class Call:
         self.parts: list[Call] = []
         # Number of earlier calls of the op that the parent made.
         self.ordinal = 0
-        # What made the bytes of an input, and of a result of a module.
+        # The makers of the bytes of an input, and of a result of a module.
         self.sources: dict[str, Makers] = {}
         self.made_by: dict[str, Makers] = {}
 
