@@ -36,8 +36,8 @@ constexpr double kFarError = 0.9;
 struct Row {
   size_t head = 0;
   size_t query = 0;
-  // Those with the keys of the head of the golden run. Empty if they are
-  // not known.
+  // The products of the query with the keys of its head in the golden run.
+  // Empty if they are not known.
   std::vector<double> products = {};
 };
 
