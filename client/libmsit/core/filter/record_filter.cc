@@ -16,6 +16,16 @@ constexpr std::chrono::microseconds kReaderWait{20};
 // The selection number without a policy. No policy has this number.
 constexpr uint64_t kEverything = 0;
 
+// Returns whether a rule was added.
+bool Add(const capture::RuleBits& more, capture::RuleBits& rules) {
+  bool is_new = false;
+  for (size_t i = 0; i < more.size(); ++i) {
+    is_new = is_new || (more[i] & ~rules[i]) != 0;
+    rules[i] |= more[i];
+  }
+  return is_new;
+}
+
 }  // namespace
 
 class RecordFilter::Reading {
@@ -95,29 +105,51 @@ uint64_t RecordFilter::filtered_count() const {
   return count;
 }
 
+bool RecordFilter::KeepRequest(int64_t token, std::string_view id) {
+  if (!requests_[token].emplace(id).second) return false;
+  ++request_count_;
+  while (requests_.size() > kRequestTokensMax ||
+         (request_count_ > kRequestsMax && requests_.size() > 1)) {
+    request_count_ -= requests_.begin()->second.size();
+    requests_.erase(requests_.begin());
+  }
+  return true;
+}
+
+std::vector<RecordFilter::Requested> RecordFilter::RequestedOf(
+    const capture::Schedule& schedule) {
+  std::vector<Requested> out;
+  if (!schedule.has_requests()) return out;
+  for (const auto& [token, ids] : requests_) {
+    Requested requested{.token = token};
+    for (const std::string& id : ids) {
+      Add(schedule.RulesOfRequest(id), requested.rules);
+    }
+    if (requested.rules == capture::RuleBits()) continue;
+    requested.number = ++policy_count_;
+    out.push_back(requested);
+  }
+  return out;
+}
+
 void RecordFilter::Set(std::unique_ptr<const capture::Schedule> schedule) {
   const std::lock_guard lock(mu_);
   std::unique_ptr<Policy> policy;
   if (schedule != nullptr) {
-    policy = std::make_unique<Policy>(
-        Policy{std::make_shared<Rules>(std::move(schedule)), ++policy_count_});
+    policy = std::make_unique<Policy>();
+    policy->number = ++policy_count_;
+    policy->requested = RequestedOf(*schedule);
+    policy->rules = std::make_shared<Rules>(std::move(schedule));
   }
   if (!is_stopped_) Replace(std::move(policy));
 }
 
 void RecordFilter::AddRequest(int64_t token, std::string_view id) {
-  if (!has_requests_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mu_);
-  if (newest_ == nullptr || is_stopped_) return;
-  const capture::RuleBits named = newest_->rules->schedule->RulesOfRequest(id);
+  if (is_stopped_ || !KeepRequest(token, id) || newest_ == nullptr) return;
   Requested changed = newest_->RequestedAt(token);
   changed.token = token;
-  bool is_new = false;
-  for (size_t i = 0; i < named.size(); ++i) {
-    is_new = is_new || (named[i] & ~changed.rules[i]) != 0;
-    changed.rules[i] |= named[i];
-  }
-  if (!is_new) return;
+  if (!Add(newest_->rules->schedule->RulesOfRequest(id), changed.rules)) return;
   changed.number = ++policy_count_;
   auto policy = std::make_unique<Policy>(*newest_);
   std::vector<Requested>& all = policy->requested;
@@ -147,9 +179,6 @@ void RecordFilter::Replace(std::unique_ptr<Policy> policy) {
   if (in_force_.exchange(nullptr) != nullptr) retired_ = std::move(newest_);
   newest_ = std::move(policy);
   is_on_.store(newest_ != nullptr, std::memory_order_relaxed);
-  has_requests_.store(
-      newest_ != nullptr && newest_->rules->schedule->has_requests(),
-      std::memory_order_relaxed);
   Advance();
 }
 

@@ -5,8 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,10 +40,12 @@ class RecordFilter {
   void Set(std::unique_ptr<const capture::Schedule> schedule);
 
   // States that a request is processed at a token. Rules that name it apply to
-  // this token from now on. Those of the kRequestTokensMax highest tokens that
-  // process a named request are known.
+  // this token from now on, also those of later policies. Only requests of the
+  // highest tokens are known: of at most kRequestTokensMax, with at most
+  // kRequestsMax requests together, except for a single token with more.
   void AddRequest(int64_t token, std::string_view id);
   static constexpr size_t kRequestTokensMax = 64;
+  static constexpr size_t kRequestsMax = 8192;
 
   // Makes Take return kFull for everything from now on, under any policy, while
   // MayRecord is unchanged. Waits for calls in progress, so that
@@ -117,6 +123,11 @@ class RecordFilter {
 
   Shard& ShardOfThread();
   bool IsRead() const;
+  // Returns false if the request is known. Like RequestedOf, must be called
+  // with mu_ locked.
+  bool KeepRequest(int64_t token, std::string_view id);
+  // Returns the rules of a schedule that apply to each known token.
+  std::vector<Requested> RequestedOf(const capture::Schedule& schedule);
   // Takes the policy out of force and makes `policy` the newest. Like Advance,
   // must be called with mu_ locked.
   void Replace(std::unique_ptr<Policy> policy);
@@ -126,9 +137,6 @@ class RecordFilter {
   // False: everything is recorded. Relaxed, because a thread that reads an
   // outdated true finds no policy in force, and no newest one either.
   std::atomic<bool> is_on_{false};
-  // Rules of the newest policy name requests. Relaxed in the same way: a
-  // request that is stated while the policy is set may precede it.
-  std::atomic<bool> has_requests_{false};
 
   // Sequentially consistent, like the words of the shards and is_watched_. Set
   // stores null here, then loads all words. A reader adds itself to its word,
@@ -149,6 +157,9 @@ class RecordFilter {
   uint32_t policy_count_ = 0;
   // The old policy, while it may still be read.
   std::unique_ptr<Policy> retired_;
+  // The ids of the requests by token, and their number.
+  std::map<int64_t, std::set<std::string, std::less<>>> requests_;
+  size_t request_count_ = 0;
   bool is_stopped_ = false;
 };
 

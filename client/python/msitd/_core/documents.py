@@ -87,8 +87,9 @@ class Documents:
         batch requests.
 
         Call it once for each token, before or after the token's records. If it
-        is before, a capture policy can select the token by its requests. The
-        requests themselves are always recorded. Daemons show the requests with the
+        is before, a capture policy can select the token by its requests; of
+        tokens ahead, the requests of the 64 highest ones are known. The requests
+        themselves are always recorded. Daemons show the requests with the
         tensors of the token, and can select tensors by request.
 
         Args:

@@ -101,7 +101,6 @@ capture::Policy AskFor(std::vector<std::string> requests) {
 
 TEST(RecordFilterTest, ARuleAppliesToTheTokensOfItsRequests) {
   RecordFilter filter;
-  filter.AddRequest(2, "r1");  // Without a policy.
   filter.Set(Schedule({AskFor({"r1", "r2"})}));
   EXPECT_EQ(Take(filter, "a", 2), Level::kOff);
   const uint64_t base = filter.SelectionAt(3);
@@ -119,9 +118,37 @@ TEST(RecordFilterTest, ARuleAppliesToTheTokensOfItsRequests) {
   EXPECT_EQ(Take(filter, "b", 3), Level::kOff);
   EXPECT_EQ(Take(filter, "a", 4), Level::kOff);
   EXPECT_EQ(filter.filtered_count(), 3u);
-  // Another policy begins without requests.
+}
+
+TEST(RecordFilterTest, ALaterPolicyKnowsTheRequestsOfATokenThatRuns) {
+  RecordFilter filter;
+  filter.AddRequest(2, "r1");  // Without a policy.
+  filter.AddRequest(2, "r2");
   filter.Set(Schedule({AskFor({"r1"})}));
-  EXPECT_EQ(Take(filter, "a", 3), Level::kOff);
+  EXPECT_EQ(Take(filter, "a", 2), Level::kFull);
+  const uint64_t first = filter.SelectionAt(2);
+  // The stream connects again, or the policy changes for a later token.
+  filter.Set(Schedule({AskFor({"r2"})}));
+  EXPECT_EQ(Take(filter, "a", 2), Level::kFull);
+  EXPECT_NE(filter.SelectionAt(2), first);
+  filter.Set(Schedule({AskFor({"r3"})}));
+  EXPECT_EQ(Take(filter, "a", 2), Level::kOff);
+  filter.Set(Schedule({AskFor({"r1"})}));
+  EXPECT_EQ(Take(filter, "a", 2), Level::kFull);
+}
+
+TEST(RecordFilterTest, RequestsOfTheLastTokensAreKept) {
+  constexpr auto kHalf = RecordFilter::kRequestsMax / 2;
+  RecordFilter filter;
+  for (const int64_t token : {1, 2, 3}) {
+    for (size_t i = 0; i < kHalf; ++i) {
+      filter.AddRequest(token, std::to_string(i));
+    }
+  }
+  filter.Set(Schedule({AskFor({"7"})}));
+  EXPECT_EQ(Take(filter, "a", 1), Level::kOff);
+  EXPECT_EQ(Take(filter, "a", 2), Level::kFull);
+  EXPECT_EQ(Take(filter, "a", 3), Level::kFull);
 }
 
 TEST(RecordFilterTest, TheHighestTokensOfRequestsAreKnown) {
