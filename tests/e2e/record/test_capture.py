@@ -499,3 +499,27 @@ def test_a_request_is_selected_while_a_model_runs(daemon: Daemon) -> None:
         "root.0",
         "root.1",
     }
+
+
+def test_hooks_follow_the_policy_if_the_requests_are_not_known(daemon: Daemon) -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(4, 4)))
+
+    def requests() -> dict[str, tuple[int, int]]:
+        raise RuntimeError("the scheduler has ended")
+
+    capture(daemon, "set", "--tokens", "2", "--from-token", "0")
+    with (
+        msitd.Client(run="r", endpoint=f"unix:{daemon.socket_dir}") as client,
+        msitd.register_hook(model, client, requests=requests),
+        torch.no_grad(),
+    ):
+        client.flush(WAIT_S)
+        wait_until(lambda: not client.selects("root.0", token=0))
+        for _ in range(4):
+            model(torch.ones(2, 4))
+    assert {op for _, token, op, _ in recorded(daemon) if token == 2} == {
+        "root",
+        "root.0",
+        "root.0.0",
+    }

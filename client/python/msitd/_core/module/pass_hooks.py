@@ -196,10 +196,12 @@ class PassHooks:
                 follow()
             if self._backward is not None:
                 self._backward.begin_pass(forward.has_gradients)
-            # The capture policy may select tokens by their requests.
-            if self._requests is not None:
-                self._begin_requests(forward.token, is_root, args, kwargs)
-            self._placed.follow(forward.token)
+            try:
+                # The capture policy may select tokens by their requests.
+                if self._requests is not None:
+                    self._begin_requests(forward.token, is_root, args, kwargs)
+            finally:
+                self._placed.follow(forward.token)
             if self._progress.is_paused:
                 return
             if self._has_phase and is_root and kwargs:
