@@ -43,7 +43,8 @@ class AttentionExplanationTest : public ::testing::Test {
         inputs->Attend(
             setting, head, row,
             inputs->ProductsOf(head, row, setting.key_heads[head]),
-            std::span(out.values).subspan(inputs->queries.At(head, row), 16));
+            std::span(out.values)
+                .subspan(inputs->queries.At(head, row), inputs->queries.width));
       }
     }
     return out;
@@ -69,6 +70,21 @@ TEST_F(AttentionExplanationTest, EmptyKeysAreNoInputs) {
     for (const bool has_heads_first : {true, false}) {
       EXPECT_FALSE(AttentionInputsOf(op, has_heads_first).has_value());
     }
+  }
+}
+
+TEST_F(AttentionExplanationTest, OtherMasksOfLongSequencesAreFound) {
+  // Only few rows are tried, of which the last one sees all keys.
+  for (const int64_t length : {600, 1024}) {
+    q_ = Random({1, 1, length, 64}, 1);
+    k_ = Random({1, 1, length, 64}, 2);
+    v_ = Random({1, 1, length, 64}, 3);
+    golden_.scale = 0.125;
+    golden_.key_heads = golden_.value_heads = {0};
+    AttentionSetting target = golden_;
+    target.mask.is_causal = true;
+    EXPECT_EQ(Explained(target).text,
+              "attention with a causal mask in place of no mask");
   }
 }
 
