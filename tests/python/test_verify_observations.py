@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msitd.query import RunCounters, Tensor
+from msitd.query import CapturePolicy, CaptureRule, RunCounters, Tensor, select
 from msitd.verify import observations
 from msitd.verify.observations import observe
 from msitd.verify.records import Selection
@@ -19,9 +19,23 @@ def _first(tokens: Any) -> int:
 class Daemon:
     """Has the records of a run by rank and token."""
 
-    def __init__(self, records: dict[tuple[int, int], list[Tensor]]) -> None:
-        self.tensors = self
+    def __init__(
+        self,
+        records: dict[tuple[int, int], list[Tensor]],
+        rules: tuple[CaptureRule, ...] = (),
+        lost_count: int = 0,
+    ) -> None:
+        self.tensors = self.captures = self
         self._records = records
+        self._rules = rules
+        self._lost_count = lost_count
+
+    def get(self, _: str) -> CapturePolicy:
+        return CapturePolicy(rules=self._rules)
+
+    def coverage(self, _: str) -> Any:
+        rank = SimpleNamespace(lost_count=self._lost_count, pending_count=0)
+        return SimpleNamespace(ranks=[rank])
 
     def stats(self, _: str, chosen: Any, *, by: str) -> Any:
         keys = {rank for rank, _ in self._records}
@@ -131,3 +145,23 @@ def test_hostile_names_and_values_are_kept_short() -> None:
         records.append(dataclasses.replace(each, op=name, value=value))
     (text,) = observed({(0, 0): records}).unlike
     assert len(text) < 1000
+
+
+@pytest.mark.parametrize("chosen", [select(ops="root.1.*"), select(io="output")])
+def test_a_run_of_some_ops_is_not_compared(chosen: Any) -> None:
+    rules = (CaptureRule(select(tokens=[0])), CaptureRule(chosen))
+    run: Any = SimpleNamespace(name="r", counters=RunCounters())
+    daemon: Any = Daemon({(0, 0): token(0)}, rules)
+    found = observe(daemon, run, Selection())
+    assert found == observations.not_observed(
+        "the capture policy selects only some ops"
+    )
+    daemon = Daemon({(0, 0): token(0)}, rules[:1])
+    assert observe(daemon, run, Selection()).unlike_count == 1
+
+
+def test_calls_are_not_compared_if_a_stream_broke() -> None:
+    run: Any = SimpleNamespace(name="r", counters=RunCounters())
+    daemon: Any = Daemon({(0, 0): token(0)}, lost_count=3)
+    found = observe(daemon, run, Selection())
+    assert ("records were lost, so missing calls are not compared", 3) in found.reasons

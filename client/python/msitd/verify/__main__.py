@@ -137,13 +137,10 @@ def _verify(flags: argparse.Namespace) -> int:
 
 def _observe(daemon: Any, run: str, chosen: Any) -> Any:
     """Compares siblings. Nothing else depends on it, so it cannot fail."""
-    from msitd.query.errors import QueryError
     from msitd.verify.observations import not_observed, observe
 
     try:
         return observe(daemon, daemon.runs.get(run), chosen)
-    except QueryError:
-        raise
     except Exception as error:  # noqa: BLE001 - a comparison of foreign data
         return not_observed(f"it failed: {type(error).__name__}: {error}"[:200])
 

@@ -45,21 +45,24 @@ def _other_structures(
     other = next(n for n, s in structures.items() if s.kinds == odd.common)
     for at in odd.keys:
         place, text = _structural(
-            roots[at].op, dict(structures[at].kinds), dict(structures[other].kinds)
+            roots[at].op,
+            dict(structures[at].kinds),
+            dict(structures[other].kinds),
+            odd.common_count,
         )
         is_end = at in (0, len(roots) - 1)
         yield Unlike(
             ENDS if is_end else STRUCTURE,
             0,
             place,
-            text.replace("COUNT", str(odd.common_count), 1),
+            text,
             # Blocks of the same pattern are listed once.
             (re.sub(r"\d+", "*", place), text),
         )
 
 
 def _structural(
-    op: str, here: Mapping[str, Kind], there: Mapping[str, Kind]
+    op: str, here: Mapping[str, Kind], there: Mapping[str, Kind], count: int
 ) -> tuple[str, str]:
     """Returns the first module that differs, and how."""
     for name in sorted({*here, *there}):
@@ -75,8 +78,8 @@ def _structural(
                 " ".join(f"{n}={v}" for n, v in each[1] if n in names) or each[0]
                 for each in (mine, common)
             ]
-        return place, f"{short(texts[0])}, in COUNT siblings {short(texts[1])}"
-    return op, "its parts have another order than in COUNT siblings"
+        return place, f"{short(texts[0])}, {others(count, texts[1])}"
+    return op, f"its parts have another order than in {count} siblings"
 
 
 def _attributes_of(roots: Siblings, tree: Tree) -> Iterator[Unlike]:

@@ -1,6 +1,6 @@
 """The calls of one rank and token as a tree: which module called what, in which order.
 
-Only the facts that siblings are compared by are kept, about 300 bytes for each record,
+Only the facts that siblings are compared by are kept, about 600 bytes for each record,
 because all records of a token are held at once.
 """
 

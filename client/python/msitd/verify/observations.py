@@ -110,10 +110,16 @@ def observe(daemon: Connection, run: Run, chosen: Selection) -> Observed:
     """
     if chosen.ops is not None:
         return not_observed("only some ops were selected")
+    if _records_some_ops(daemon, run.name):
+        return not_observed("the capture policy selects only some ops")
     notes = _Notes()
     reasons: collections.Counter[str] = collections.Counter()
     counters = run.counters
     lost = counters.dropped_count + counters.truncated_count if counters else 0
+    lost += sum(
+        each.lost_count + each.pending_count
+        for each in daemon.captures.coverage(run.name).ranks
+    )
     if lost:
         reasons["records were lost, so missing calls are not compared"] = lost
     call_count = group_count = read = 0
@@ -145,6 +151,12 @@ def observe(daemon: Connection, run: Run, chosen: Selection) -> Observed:
         notes.count,
         reasons.most_common(),
     )
+
+
+def _records_some_ops(daemon: Connection, run: str) -> bool:
+    """Returns whether the hooks may have left out calls, arguments or results."""
+    filters = [rule.filter for rule in daemon.captures.get(run).rules]
+    return any(each and (each.op_patterns or each.ios) for each in filters)
 
 
 def _unlike(
