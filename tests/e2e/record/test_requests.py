@@ -70,18 +70,24 @@ def test_one_tensor_has_all_requests_of_its_token(recorded: Daemon) -> None:
     assert "a: 0:3; b: 3:4" in shown
 
 
-def test_capture_policies_and_comparisons_do_not_select_by_them(
-    recorded: Daemon,
-) -> None:
+def test_comparisons_of_tokens_do_not_select_by_them(recorded: Daemon) -> None:
+    with (
+        query.connect(recorded.endpoint) as asked,
+        pytest.raises(query.QueryError, match="rows are not compared by request"),
+    ):
+        asked.comparisons.run("r", "r", query.select(requests="a"))
+    answer = recorded.ctl("compare", "run", "r", "r", "--request", "a", expect=2)
+    assert "--request" in answer.stderr
+
+
+def test_a_policy_keeps_the_requests_that_it_names(recorded: Daemon) -> None:
     with query.connect(recorded.endpoint) as asked:
-        with pytest.raises(query.QueryError, match="requests of a token") as error:
-            asked.captures.set("r", query.select(requests="a"))
+        policy = asked.captures.set("r", query.select(requests=["a", "b"]))
+        assert policy.rules[0].filter == query.select(requests=["a", "b"])
+        assert asked.captures.get("r") == policy
+        with pytest.raises(query.QueryError) as error:
+            asked.captures.set("r", query.select(requests="a" * 129))
         assert error.value.code == "INVALID_ARGUMENT"
-        with pytest.raises(query.QueryError, match="rows are not compared by request"):
-            asked.comparisons.run("r", "r", query.select(requests="a"))
-    for verb in (("capture", "set", "r"), ("compare", "run", "r", "r")):
-        answer = recorded.ctl(*verb, "--request", "a", expect=2)
-        assert "--request" in answer.stderr
 
 
 def test_requests_are_taken_whatever_the_policy_says(daemon: Daemon) -> None:
