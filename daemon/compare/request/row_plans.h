@@ -50,8 +50,8 @@ class RowPlans {
   size_t plan_count() const { return plans_.size(); }
 
  private:
-  std::unordered_map<std::string, absl::StatusOr<SharedPlan>> plans_;  // By the
-                                                                       // bytes.
+  // By the bytes of their keys.
+  std::unordered_map<std::string, absl::StatusOr<SharedPlan>> plans_;
   PlanKey new_key_;
   // Almost all tensors of a part have the same plan and the same positions.
   PlanKey last_key_;

@@ -54,9 +54,8 @@ const RecordFilter::Requested& RecordFilter::Policy::RequestedAt(
     int64_t token) const {
   static constexpr Requested kNone;
   if (requested.empty()) return kNone;
-  const auto found = std::lower_bound(
-      requested.begin(), requested.end(), token,
-      [](const Requested& one, int64_t wanted) { return one.token < wanted; });
+  const auto found =
+      std::ranges::lower_bound(requested, token, {}, &Requested::token);
   return found == requested.end() || found->token != token ? kNone : *found;
 }
 
@@ -153,9 +152,8 @@ void RecordFilter::AddRequest(int64_t token, std::string_view id) {
   changed.number = ++policy_count_;
   auto policy = std::make_unique<Policy>(*newest_);
   std::vector<Requested>& all = policy->requested;
-  const auto place = std::lower_bound(
-      all.begin(), all.end(), token,
-      [](const Requested& one, int64_t wanted) { return one.token < wanted; });
+  const auto place =
+      std::ranges::lower_bound(all, token, {}, &Requested::token);
   if (place != all.end() && place->token == token) {
     *place = changed;
   } else {
