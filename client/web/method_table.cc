@@ -11,6 +11,7 @@
 
 #include "client/ask/fanout/merge.h"
 #include "client/ask/query/paging.h"
+#include "client/ask/text/text.h"
 #include "client/web/row_json.h"
 
 namespace msitd::web {
@@ -82,6 +83,12 @@ ask::Outcome ListRowsOfNodes(ask::Fanout& fanout, const WebMethod& method,
   const auto* const size_field = type->FindFieldByName("page_size");
   const auto* const token_field = type->FindFieldByName("page_token");
   const auto& reflection = *request.GetReflection();
+  if (!row_nodes.only.empty() && !fanout.HasNode(row_nodes.only)) {
+    return ask::DaemonError(
+        grpc::StatusCode::NOT_FOUND, "",
+        fmt::format("{} is not one of the daemons that this page shows",
+                    ask::Printable(row_nodes.only)));
+  }
   int64_t page_size = reflection.GetInt32(request, size_field);
   if (page_size < 0) return BadField("page_size", "it is negative");
   if (page_size == 0) page_size = kPageRowsDefault;

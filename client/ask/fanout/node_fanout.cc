@@ -105,6 +105,11 @@ std::string NodeFanout::ErrorOf(std::string_view node) const {
   return "";
 }
 
+bool NodeFanout::HasNode(std::string_view node) const {
+  return std::any_of(nodes_.begin(), nodes_.end(),
+                     [node](const auto& known) { return known->name == node; });
+}
+
 void NodeFanout::AskAgain() {
   for (const auto& node : nodes_) node->error.clear();
 }

@@ -64,6 +64,7 @@ class NodeFanout : public Fanout {
   void AskAgain();
 
   const std::string& row_node() const override { return row_node_; }
+  bool HasNode(std::string_view node) const override;
   // Returns the nodes that hold a part of a run, separated by commas.
   std::string HoldersOf(const std::string& run) const;
 

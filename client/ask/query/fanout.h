@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "client/ask/query/outcome.h"
 
@@ -43,6 +44,10 @@ class Fanout {
   // The node of the row that `take` of a List receives; of a row that several
   // nodes have, the first one.
   virtual const std::string& row_node() const = 0;
+
+  // Returns whether `node` is the name of one of the daemons, as row_node()
+  // returns it.
+  virtual bool HasNode(std::string_view node) const = 0;
 };
 
 }  // namespace msitd::ask

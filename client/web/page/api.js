@@ -67,12 +67,13 @@ export async function call(name, body, signal) {
 /**
  * A control that selects the rows of one of several daemons.
  * @param {string[]} nodes
- * @param {string} chosen Empty for all.
+ * @param {string} chosen Empty for all. One that is not in `nodes` is also shown, so that
+ *   a link to a daemon of another time can be corrected.
  * @param {(node: string) => void} onChange
  */
 export const nodeSelect = (nodes, chosen, onChange) => h("label", {}, "node ", h("select", {
   class: "nodes", onchange: (event) => onChange(event.target.value),
-}, h("option", { value: "" }, "all"), ...nodes.map((node) => h("option", { value: node, selected: node === chosen }, node))));
+}, h("option", { value: "" }, "all"), ...[...new Set([...nodes, chosen])].filter(Boolean).map((node) => h("option", { value: node, selected: node === chosen }, node))));
 
 /** Daemons that did not answer, by call. @type {Map<string, string[]>} */
 const silent = new Map();

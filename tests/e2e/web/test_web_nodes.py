@@ -89,8 +89,9 @@ def test_rows_name_their_daemon(fleet: Web, daemons: list[Daemon]) -> None:
         if not token:
             break
     assert seen == list(OPS)
-    none = fleet.call("page.rows", {"comparison": name, "node": "elsewhere"})
-    assert none["rows"] == [] and "row_nodes" not in none
+    other = {"comparison": name, "node": "elsewhere"}
+    error = fleet.call("page.rows", other, expect=404)["error"]
+    assert "elsewhere is not one of the daemons" in error
     # A run may be on several daemons, so its row names none.
     runs = fleet.call("RunService.ListRuns")
     assert "row_nodes" not in runs
@@ -120,6 +121,9 @@ def test_rows_are_filtered_by_daemon(
     browser.send("Page.reload")
     browser.wait(f"{COUNT}==='3 rows'")
     assert browser.run("document.querySelector('select.nodes').value") == nodes[1]
+    go(browser, f"#/c/{name}?node=elsewhere")
+    browser.wait("document.body.innerText.includes('is not one of the daemons')")
+    assert browser.run("document.querySelector('select.nodes').value") == "elsewhere"
     browser.run(f"{CHOOSE}('')")
     browser.wait(f"{COUNT}==='6 rows'")
     # Rows of several daemons have neither a map nor a tree.
@@ -133,7 +137,8 @@ def test_rows_are_filtered_by_daemon(
         browser.run("document.querySelector('.views').textContent")
         == "Curves of both runs"
     )
-    assert all("501" in error for error in browser.errors)
+    # The view of the map is not offered, and the other daemon is not known.
+    assert all("501" in error or "404" in error for error in browser.errors)
 
 
 def test_runs_name_their_daemons(
