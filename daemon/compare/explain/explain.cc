@@ -74,12 +74,6 @@ bool IsUsable(const Elements& elements) {
          !elements.values.empty();
 }
 
-bool IsConstant(const std::vector<double>& values) {
-  return std::all_of(values.begin(), values.end(), [&values](double x) {
-    return x == values.front() || std::isnan(x);
-  });
-}
-
 std::vector<Explanation> Shown(std::vector<Fit> fits, const Examination& pair) {
   std::stable_sort(fits.begin(), fits.end(), [](const Fit& a, const Fit& b) {
     return a.complexity < b.complexity;

@@ -73,15 +73,20 @@ void TestWhole(Examination& pair) {
               1,
               1,
               pair.ResidualOf([&](size_t i) { return golden[i] + offset; })});
-  const Line line = LineOf(sums);
-  pair.Offer({Kind::kAffine,
-              fmt::format("golden * {:.4g} + {:.4g}", line.factor, line.offset),
-              {line.factor, line.offset},
-              2,
-              2,
-              pair.ResidualOf([&](size_t i) {
-                return line.factor * golden[i] + line.offset;
-              })});
+  // TestZeros tests a target without other elements.
+  if (!(pair.target_norm() > 0)) return;
+  const bool is_constant = pair.is_finite() && IsConstant(pair.target());
+  const Line line = is_constant ? Line{0, pair.target().front()} : LineOf(sums);
+  pair.Offer(
+      {Kind::kAffine,
+       is_constant
+           ? fmt::format("{:.6g} in place of all elements", line.offset)
+           : fmt::format("golden * {:.4g} + {:.4g}", line.factor, line.offset),
+       {line.factor, line.offset},
+       2,
+       2,
+       pair.ResidualOf(
+           [&](size_t i) { return line.factor * golden[i] + line.offset; })});
 }
 
 // Returns whether some elements of some indices permit a factor, or a constant,

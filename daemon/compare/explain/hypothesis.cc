@@ -51,6 +51,12 @@ Slices RowsOf(std::span<const int64_t> shape) {
   return out;
 }
 
+bool IsConstant(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [&values](double x) {
+    return x == values.front() || std::isnan(x);
+  });
+}
+
 Examination::Examination(const ExaminedOp& op) : op_(op) {
   double squares = 0;
   double target_squares = 0;

@@ -64,6 +64,9 @@ Slices SlicesOf(std::span<const int64_t> shape, size_t dim);
 // All rows: the last dimension is the row.
 Slices RowsOf(std::span<const int64_t> shape);
 
+// Returns whether all elements are equal, except NaN. `values` is not empty.
+bool IsConstant(std::span<const double> values);
+
 // A pair of tensors of the same shape that is examined, with the fits so far.
 // Borrows the op.
 class Examination {

@@ -95,14 +95,30 @@ void TestTerm(Examination& pair, const ExaminedInput& input) {
               })});
 }
 
+// Returns the input that the golden tensor is; null if it is none of them.
+const ExaminedInput* GoldenInputOf(const Examination& pair) {
+  const auto golden = pair.golden();
+  const auto is_golden = [&](const ExaminedInput& input) {
+    const auto& values = input.elements.values;
+    return std::equal(values.begin(), values.end(), golden.begin(),
+                      golden.end());
+  };
+  const auto& inputs = pair.inputs();
+  const auto found = std::find_if(inputs.begin(), inputs.end(), is_golden);
+  return found == inputs.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 void TestTerms(Examination& pair) {
+  const ExaminedInput* const expected = GoldenInputOf(pair);
   for (const ExaminedInput& input : pair.inputs()) {
     const auto& values = input.elements.values;
-    if (values.size() == pair.size()) {
+    if (values.size() == pair.size() && &input != expected) {
       pair.Offer({Kind::kSameAsInput,
-                  fmt::format("{} unchanged", input.name),
+                  expected == nullptr ? fmt::format("{} unchanged", input.name)
+                                      : fmt::format("{} in place of {}",
+                                                    input.name, expected->name),
                   {},
                   0,
                   0,

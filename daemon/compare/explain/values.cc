@@ -213,18 +213,28 @@ void TestZeros(Examination& pair) {
       gt += g * t;
     }
   }
-  if (zeros == 0 || others < kExaminedElementsMin) return;
   const auto golden = pair.golden();
+  const auto without_lost = [&](size_t i) {
+    return is_lost(i) ? 0 : golden[i];
+  };
+  if (zeros >= kExaminedElementsMin && others == 0) {
+    pair.Offer({Kind::kZeros,
+                "zeros in place of all elements",
+                {1},
+                0.5,
+                0,
+                pair.ResidualOf(without_lost)});
+  }
+  if (zeros == 0 || others < kExaminedElementsMin) return;
   const std::string share = ShareText(zeros, pair.size());
   const double of_all =
       static_cast<double>(zeros) / static_cast<double>(pair.size());
-  pair.Offer(
-      {Kind::kZeros,
-       fmt::format("zeros in place of {} of all elements", share),
-       {of_all},
-       1.5,
-       0,
-       pair.ResidualOf([&](size_t i) { return is_lost(i) ? 0 : golden[i]; })});
+  pair.Offer({Kind::kZeros,
+              fmt::format("zeros in place of {} of all elements", share),
+              {of_all},
+              1.5,
+              0,
+              pair.ResidualOf(without_lost)});
   const double factor = gg > 0 ? gt / gg : 1;
   const double lost =
       static_cast<double>(zeros) / static_cast<double>(zeros + others);

@@ -131,6 +131,11 @@ absl::StatusOr<ArgumentDifferences> FindArgumentDifferences(
                                   Shown(name), Shown(value)));
     } else if (!AreEqual(there->second, value)) {
       out.is_certain = true;
+      const auto golden_number = NumberOf(value);
+      const auto target_number = NumberOf(there->second);
+      if (golden_number.has_value() && target_number.has_value()) {
+        out.numbers.push_back({*golden_number, *target_number});
+      }
       texts.push_back(fmt::format("{}: target {}, golden {}", Shown(name),
                                   Shown(there->second), Shown(value)));
     }

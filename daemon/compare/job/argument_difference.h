@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "protos/base/tensor_key.h"
@@ -14,6 +15,12 @@ namespace msitd::compare {
 inline constexpr size_t kArgumentsNamedMax = 4;
 inline constexpr size_t kArgumentTextMax = 48;
 
+// An argument with different numbers.
+struct NumberDifference {
+  double golden = 0;
+  double target = 0;
+};
+
 // The differences between the non-tensor arguments of two calls.
 struct ArgumentDifferences {
   // A text such as `other argument: scale: target 1, golden 0.125`; empty if
@@ -23,6 +30,8 @@ struct ArgumentDifferences {
   // argument with different values, or only one of them has additional keyword
   // arguments, none of which looks like a default (zero, false or empty).
   bool is_certain = false;
+  // The arguments whose values differ and are numbers in both calls.
+  std::vector<NumberDifference> numbers;
 };
 
 // Compares the arguments of a call in the golden run with those of a call in

@@ -17,6 +17,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "daemon/compare/job/argument_difference.h"
 #include "daemon/compare/job/choice_reader.h"
 #include "daemon/compare/job/comparison_observer.h"
 #include "daemon/compare/job/mapping_loader.h"
@@ -375,12 +376,16 @@ class ComparisonEngine {
                  const std::string& bytes);
   // Adds the non-tensor arguments that differ between the calls of a cause. If
   // they certainly differ and the cause is an op without parts, its caller
-  // becomes the cause.
-  void BlameArguments(const TensorGroup& group, const FoundMaker& found,
-                      v1::Maker& maker);
+  // becomes the cause. Returns the arguments that are other numbers.
+  std::vector<NumberDifference> BlameArguments(const TensorGroup& group,
+                                               const FoundMaker& found,
+                                               v1::Maker& maker);
   // Adds the simple mistakes that explain the difference of a cause, whose
-  // tensor is that of `pair`. Reads its elements.
-  void ExplainMaker(const TensorGroup& group, size_t pair, v1::Maker& maker);
+  // tensor is that of `pair`. Reads its elements. Leaves out factors and
+  // constants that are only the difference of an argument.
+  void ExplainMaker(const TensorGroup& group, size_t pair,
+                    const std::vector<NumberDifference>& arguments,
+                    v1::Maker& maker);
   // Puts the ranks that fail first in execution order, if there are several.
   absl::Status OrderRanks(const GroupMatcher& matcher);
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
 
 #include "daemon/compare/explain/explain.h"
+#include "daemon/compare/job/argument_difference.h"
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/job/op_examiner.h"
 #include "protos/base/dtype.h"
@@ -43,10 +45,37 @@ v1::Explanation ExplanationMessage(const explain::Explanation& explanation) {
   return out;
 }
 
+// Returns whether a factor or a constant is only the quotient or the difference
+// of an argument, which the note states. The argument is the mistake.
+bool RepeatsArgument(const explain::Explanation& explanation,
+                     const std::vector<NumberDifference>& arguments) {
+  using explain::Kind;
+  const Kind kind = explanation.kind;
+  if (explanation.parameters.size() != 1 ||
+      (kind != Kind::kFactor && kind != Kind::kOffset)) {
+    return false;
+  }
+  const double found = explanation.parameters.front();
+  constexpr double kRoundings = 1e-3;
+  const double tolerance =
+      std::max(kRoundings, explanation.noise) * std::fabs(found);
+  const auto is_found = [&](double expected) {
+    return std::fabs(found - expected) <= tolerance;
+  };
+  return std::any_of(
+      arguments.begin(), arguments.end(), [&](const NumberDifference& one) {
+        return kind == Kind::kOffset ? is_found(one.target - one.golden) ||
+                                           is_found(one.golden - one.target)
+                                     : is_found(one.target / one.golden) ||
+                                           is_found(one.golden / one.target);
+      });
+}
+
 }  // namespace
 
-void ComparisonEngine::ExplainMaker(const TensorGroup& group, size_t pair,
-                                    v1::Maker& maker) {
+void ComparisonEngine::ExplainMaker(
+    const TensorGroup& group, size_t pair,
+    const std::vector<NumberDifference>& arguments, v1::Maker& maker) {
   const TensorPair& made = group.pairs[pair];
   if (examined_ops_ == kExaminedOpsMax || plan_.reading != Reading::kBytes ||
       !HasMadeItsTensor(maker) || !std::isfinite(maker.input_error()) ||
@@ -65,6 +94,7 @@ void ComparisonEngine::ExplainMaker(const TensorGroup& group, size_t pair,
   // The cause is named nevertheless.
   if (!op.ok()) return;
   for (const explain::Explanation& one : explain::Explain(*op)) {
+    if (RepeatsArgument(one, arguments)) continue;
     *maker.add_explanations() = ExplanationMessage(one);
   }
 }

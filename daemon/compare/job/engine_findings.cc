@@ -98,6 +98,7 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
   if (!found.has_value()) return;
   Findings::Failure failure;
   failure.maker = found->maker;
+  std::vector<NumberDifference> arguments;
   if (is_further &&
       HidesPartsOf(found->maker, group.pairs[found->pair].golden->key)) {
     return;
@@ -112,14 +113,14 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     unknown.set_note("the filter may leave out the op that made it");
     failure.maker = std::move(unknown);
   } else {
-    BlameArguments(group, *found, failure.maker);
+    arguments = BlameArguments(group, *found, failure.maker);
     // If the arguments differ, the cause is now the code that passes them.
     const bool is_own_code = failure.maker.kind() == v1::Maker::OWN_CODE;
     if (is_further && is_own_code) return;
     failure.is_independent = found->is_independent && !is_own_code;
   }
   AddEqualTensors(group, found->pair, failure.maker);
-  ExplainMaker(group, found->pair, failure.maker);
+  ExplainMaker(group, found->pair, arguments, failure.maker);
   failure.position = static_cast<int32_t>(found->pair);
   failure.failed = static_cast<int32_t>(row_numbers_.size() - 1);
   v1::ComparisonRow& shown = *failure.maker.mutable_row();
@@ -202,20 +203,18 @@ void ComparisonEngine::JudgeModelInput(const TensorGroup& group, size_t pair,
                  DifferenceOf(row, difference));
 }
 
-void ComparisonEngine::BlameArguments(const TensorGroup& group,
-                                      const FoundMaker& found,
-                                      v1::Maker& maker) {
-  if (found.call_pair < 0) return;
+std::vector<NumberDifference> ComparisonEngine::BlameArguments(
+    const TensorGroup& group, const FoundMaker& found, v1::Maker& maker) {
+  if (found.call_pair < 0) return {};
   const TensorPair& call = group.pairs[static_cast<size_t>(found.call_pair)];
-  const absl::StatusOr<ArgumentDifferences> difference =
-      FindArgumentDifferences(*golden_, call.golden->key, *target_,
-                              call.target->key,
-                              [this] { return observer_.Check(); });
+  absl::StatusOr<ArgumentDifferences> difference = FindArgumentDifferences(
+      *golden_, call.golden->key, *target_, call.target->key,
+      [this] { return observer_.Check(); });
   std::string note = difference.ok()
                          ? difference->text
                          : "its arguments could not be read: " +
                                std::string(Message(difference.status()));
-  if (note.empty()) return;
+  if (note.empty()) return {};
   if (!maker.note().empty()) note += "; " + maker.note();
   // Unless the difference is certain, the op itself may be wrong.
   if (difference.ok() && difference->is_certain &&
@@ -227,6 +226,8 @@ void ComparisonEngine::BlameArguments(const TensorGroup& group,
     maker = std::move(caller);
   }
   maker.set_note(std::move(note));
+  if (!difference.ok()) return {};
+  return std::move(difference->numbers);
 }
 
 absl::Status ComparisonEngine::OrderRanks(const GroupMatcher& matcher) {

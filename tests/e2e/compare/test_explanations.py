@@ -155,3 +155,30 @@ def test_python_has_explanations(daemon: Daemon) -> None:
     assert explanation.kind == "sign"
     assert explanation.text == "golden with the opposite sign"
     assert explanation.residual == 0
+
+
+class Doubtful(nn.Module):
+    """Adds a constant in a function that has it as an argument."""
+
+    eps = 1e-6
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.add(x * 2, self.eps)
+
+
+def test_argument_is_not_explained_again(daemon: Daemon) -> None:
+    for run, eps in (("small", 1e-6), ("large", 0.25)):
+        model = Doubtful()
+        model.eps = eps
+        with (
+            torch.no_grad(),
+            msitd.Client(run, endpoint=daemon.endpoint) as client,
+            msitd.register_hook(model, client),
+            msitd.register_api(client),
+        ):
+            torch.manual_seed(0)
+            model(torch.randn(4, 32))
+    args = ("compare", "run", "small", "large", "--rows", "none")
+    maker = daemon.ctl_json(*args, expect=FAILED)["comparison"]["makers"][0]
+    assert "1: target 0.25, golden 1e-06" in maker["note"]
+    assert not maker["explanations"]

@@ -13,6 +13,7 @@
 namespace msitd::compare::explain {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Explanation First(const ExaminedOp& op) {
@@ -33,6 +34,23 @@ TEST(FactorsTest, FactorSignAndConstantAreFound) {
   EXPECT_EQ(explained(1, 3).text, "golden + 3");
   EXPECT_EQ(explained(2, -1).text, "golden * 2 + -1");
   EXPECT_EQ(explained(2, -1).kind, Kind::kAffine);
+}
+
+TEST(FactorsTest, TargetWithOneValueIsNotAFactorOfGolden) {
+  const Elements golden = Random({2, 8, 16});
+  const auto explained = [&](double value) {
+    return Only(
+        OpOf(golden, Mapped(golden, [&](double, size_t) { return value; })));
+  };
+  EXPECT_EQ(explained(0).kind, Kind::kZeros);
+  EXPECT_EQ(explained(0).text, "zeros in place of all elements");
+  EXPECT_THAT(explained(0).parameters, ElementsAre(1));
+  EXPECT_EQ(explained(0.25).kind, Kind::kAffine);
+  EXPECT_EQ(explained(0.25).text, "0.25 in place of all elements");
+  const Explanation rows = Only(OpOf(
+      golden,
+      Mapped(golden, [](double x, size_t i) { return i / 16 == 3 ? 0 : x; })));
+  EXPECT_EQ(rows.kind, Kind::kZeros);
 }
 
 TEST(FactorsTest, FactorAndConstantOfEachIndexAreFound) {
@@ -59,6 +77,18 @@ TEST(FactorsTest, OneRowDoesNotShowAConstantOfEachChannel) {
   EXPECT_EQ(First(OpOf(golden, target)).kind, Kind::kUnspecified);
   EXPECT_EQ(Only(OpOf(golden, target, {{"weight/bias", bias}})).text,
             "golden without weight/bias");
+}
+
+TEST(TermsTest, OtherInputIsNamedWithTheOneThatGoldenHas) {
+  const Elements cosines = Random({4, 8}, 1);
+  const Elements sines = Random({4, 8}, 2);
+  const Explanation other =
+      Only(OpOf(cosines, sines, {{"input/0", cosines}, {"input/1", sines}}));
+  EXPECT_EQ(other.kind, Kind::kSameAsInput);
+  EXPECT_EQ(other.text, "input/1 in place of input/0");
+  const Elements norm = Random({4, 8}, 3);
+  EXPECT_EQ(Only(OpOf(norm, sines, {{"input/1", sines}})).text,
+            "input/1 unchanged");
 }
 
 TEST(TermsTest, TermThatIsMissingOrAddedAgainIsNamed) {
@@ -135,6 +165,19 @@ TEST(OrdersTest, RowsThatMovedAreAShift) {
   const Explanation found = First(OpOf(golden, target));
   EXPECT_EQ(found.kind, Kind::kShift);
   EXPECT_EQ(found.text, "the indices of dimension 1 are 1 place later");
+}
+
+TEST(OrdersTest, RepeatedHeadsOfOtherGroupsAreNotAShift) {
+  // Two heads, each of which is repeated three times, and twice in the target.
+  // Of five heads that a shift would predict, only one differs.
+  const Elements heads = Random({3, 32});
+  Elements golden = Random({6, 32}, 2);
+  Elements target = golden;
+  for (size_t i = 0; i < golden.values.size(); ++i) {
+    golden.values[i] = heads.values[i / 32 / 3 * 32 + i % 32];
+    target.values[i] = heads.values[i / 32 / 2 * 32 + i % 32];
+  }
+  EXPECT_NE(First(OpOf(golden, target)).kind, Kind::kShift);
 }
 
 TEST(OrdersTest, TransposedAxesAreAnArrangement) {

@@ -70,6 +70,17 @@ TEST_F(EqualTensorsTest, InputOfGoldenThatTheTargetHasIsNamedIfItIsEarlier) {
   EXPECT_THAT(EqualTensorsNote(pairs, 0), IsEmpty());
 }
 
+TEST_F(EqualTensorsTest, LaterInputThatTheTargetPassesIsNamed) {
+  // Exchanged weights, as arguments of functions.
+  const auto pairs = Pairs({{"linear", Io::kInput, 1, 2, 1, 1},
+                            {"linear", Io::kOutput, 3, 13, 2, 2},
+                            {"addmm", Io::kInput, 2, 1, 3, 3}});
+  EXPECT_EQ(EqualTensorsNote(pairs, 0),
+            "the target has addmm input/0 of golden");
+  EXPECT_EQ(EqualTensorsNote(pairs, 2),
+            "the target has linear input/0 of golden");
+}
+
 TEST_F(EqualTensorsTest, SameTensorHasNoNote) {
   // The part that made it is wrong.
   EXPECT_THAT(NoteOfLast({{"m.gate", Io::kOutput, 1, 11, 1, 1},
