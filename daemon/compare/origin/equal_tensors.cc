@@ -66,9 +66,9 @@ bool IsEqualTo(const TensorPair* pair, Side side, const LogicalTensor& tensor) {
 }
 
 // Returns a golden tensor that is equal to the target tensor of `of`; null if
-// there is none. Results are preferred. Later inputs are passed over: if both
-// runs have the inputs of the target, as when calls are made again, a wrong
-// result is an input of golden's next call.
+// there is none. Results are preferred. For a result, later inputs are passed
+// over: if both runs have the inputs of the target, as when calls are made
+// again, a wrong result is an input of golden's next call.
 const TensorPair* GoldenEqual(const std::vector<TensorPair>& pairs,
                               const TensorPair& of) {
   const LogicalTensor& target = *of.target;
@@ -80,7 +80,8 @@ const TensorPair* GoldenEqual(const std::vector<TensorPair>& pairs,
       continue;
     }
     if (IsResult(pair.golden->key.io)) return &pair;
-    if (best == nullptr && pair.golden->sequence < of.golden->sequence) {
+    if (best == nullptr && (!IsResult(of.golden->key.io) ||
+                            pair.golden->sequence < of.golden->sequence)) {
       best = &pair;
     }
   }

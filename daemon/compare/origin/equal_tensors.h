@@ -17,8 +17,9 @@ namespace msitd::compare {
 //   equal to embed weight/weight only in golden
 //
 // If neither run has such a tensor, the note states which result or weight of
-// the golden run, or which earlier input, the target tensor is equal to, such
-// as the weight of another module that was loaded by mistake:
+// the golden run the target tensor is equal to, or which input, of a result
+// only which earlier one. An example is the weight of another module that was
+// loaded by mistake:
 //
 //   the target has b.up weight/weight of golden
 //
