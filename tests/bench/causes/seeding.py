@@ -14,7 +14,7 @@ from explanations import KINDS
 from kinds import FAULTS
 from subjects import Setup
 
-HALVES = ("calibration", "held_out", "held_out_2", "held_out_3")
+HALVES = ("calibration", "held_out", "held_out_2", "held_out_3", "held_out_4")
 FAMILIES = {
     "rope": "RoPE pairing and base",
     "quantized_bias": "missing bias of a quantized weight",

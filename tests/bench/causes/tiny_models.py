@@ -17,8 +17,15 @@ SIZES = {
     "held_out": Config(hidden=128, inner=192, heads=8, kv_heads=2),
     "held_out_2": Config(hidden=96, inner=160, heads=4, kv_heads=2),
     "held_out_3": Config(hidden=120, inner=208, heads=6, kv_heads=2),
+    "held_out_4": Config(hidden=144, inner=200, heads=12, kv_heads=4),
 }
-DRAWS = {"calibration": 0, "held_out": 3, "held_out_2": 7, "held_out_3": 13}
+DRAWS = {
+    "calibration": 0,
+    "held_out": 3,
+    "held_out_2": 7,
+    "held_out_3": 13,
+    "held_out_4": 24,
+}
 WORLD_SIZE = 2
 
 

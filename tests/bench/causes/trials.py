@@ -12,6 +12,9 @@ import held_out_2_systems  # noqa: F401
 import held_out_3_attention  # noqa: F401
 import held_out_3_parts  # noqa: F401
 import held_out_3_systems  # noqa: F401
+import held_out_4_attention  # noqa: F401
+import held_out_4_parts  # noqa: F401
+import held_out_4_systems  # noqa: F401
 import held_out_attention  # noqa: F401
 import held_out_parts  # noqa: F401
 import held_out_systems  # noqa: F401
