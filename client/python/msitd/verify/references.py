@@ -96,6 +96,8 @@ ROOTS = frozenset([*_NORMS, "frobenius_norm", "matrix_norm", "cosine_similarity"
 SOFTMAX = ("softmax", "_softmax", "log_softmax", "_log_softmax")
 LOG_SOFTMAX = ("log_softmax", "_log_softmax")
 EXPONENTIALS = (*SOFTMAX, "softmin")
+# Logarithms of sums of exponentials.
+LOGARITHMS = (*LOG_SOFTMAX, "logsumexp")
 # Functions whose terms may be nearly equal.
 REDUCTIONS = frozenset(
     [
@@ -114,6 +116,19 @@ REDUCTIONS = frozenset(
         "var_mean",
         "frobenius_norm",
         "logsumexp",
+    ]
+)
+# Functions that divide by a deviation or a norm. If one element dominates it, roundings
+# of the arguments hardly change the quotient, which still has those of the steps.
+NORMALIZATIONS = frozenset(
+    [
+        "group_norm",
+        "instance_norm",
+        "layer_norm",
+        "native_group_norm",
+        "native_layer_norm",
+        "normalize",
+        "rms_norm",
     ]
 )
 # Functions whose result may change by far more than their arguments.
@@ -194,20 +209,34 @@ def _collect(value: Any, path: str, depth: int, out: dict[str, Any]) -> None:
             )
 
 
-def exact(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
+def exact(
+    spec: Spec,
+    given: Arguments,
+    recorded: Tensors,
+    steps: trees.Disturbance | None = None,
+) -> dict[str, torch.Tensor]:
     """Returns the results of a function for arguments in float64.
 
     Args:
         spec: The function.
         given: Its arguments.
         recorded: The recorded results, for functions that drop random elements.
+        steps: Disturbs the gradients of a softmax; see `softmax`.
     """
     import torch
 
     _refuse_unstable(spec, given)
     with _default_dtype(torch.float64):
         if spec.kind == Kind.ATTENTION:
-            return attention(spec, given)
+            return attention(spec, given, steps)
+        if (
+            steps is not None
+            and spec.plain in SOFTMAX
+            and spec.plain not in LOG_SOFTMAX
+        ):
+            x, dim = _softmax_arguments(given)
+            if x is not None:
+                return {"0": softmax(x, dim, steps)}
         if spec.kind == Kind.MASKED:
             return _masked(spec, given, recorded)
         if spec.plain in ("grouped_mm", "_grouped_mm"):
@@ -347,15 +376,67 @@ def centered(spec: Spec, given: Arguments) -> Arguments:
     """
     import torch
 
-    if spec.plain not in SOFTMAX or not given.args:
+    if spec.plain not in SOFTMAX:
         return given
-    x = given.args[0]
-    dim = given.args[1] if len(given.args) > 1 else given.kwargs.get("dim")
-    if not isinstance(x, torch.Tensor) or type(dim) is not int or x.numel() == 0:
+    x, dim = _softmax_arguments(given)
+    if x is None or x.numel() == 0:
         return given
     top = x.amax(dim, keepdim=True)
     top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
     return given._replace(args=(x - top, *given.args[1:]))
+
+
+def _softmax_arguments(given: Arguments) -> tuple[torch.Tensor | None, int]:
+    """Returns the tensor and the dimension of a softmax; None if they are not known."""
+    import torch
+
+    if not given.args:
+        return None, 0
+    x = given.args[0]
+    dim = given.args[1] if len(given.args) > 1 else given.kwargs.get("dim")
+    if not isinstance(x, torch.Tensor) or type(dim) is not int:
+        return None, 0
+    return x, dim
+
+
+def softmax(
+    x: torch.Tensor,
+    dim: int,
+    steps: trees.Disturbance | None,
+    *,
+    roundoff: float = 1.0,
+    terms: Sequence[torch.Tensor] = (),
+) -> torch.Tensor:
+    """A softmax whose gradient has roundings if `steps` is given.
+
+    The gradient is p (g - sum of p g). Where p is nearly 1, the difference cancels, and
+    so do roundings of the arguments in it, but not those of the sum.
+
+    Args:
+        x: The argument.
+        dim: The dimension of the sum.
+        steps: Disturbs the gradient.
+        roundoff: The unit roundoff in which it is computed, if `steps` are larger.
+        terms: If g is a sum, the norm of its terms, which is known when the gradient
+            is computed.
+    """
+    import torch
+
+    out = torch.softmax(x, dim)
+    if steps is None or not out.requires_grad:
+        return out
+    # Exponentials below the smallest number are 0.
+    weights = out.detach() + torch.finfo(torch.float32).tiny
+    size = torch.zeros_like(weights)
+
+    def keep(grad: torch.Tensor) -> None:
+        sizes = grad.abs().maximum(terms[0]) if terms else grad.abs()
+        products = (weights * sizes).sum(dim, keepdim=True)
+        size.copy_(weights * (sizes + products))
+
+    out.register_hook(keep)
+    x.register_hook(lambda grad: grad + steps.rounding(size, roundoff))
+    return out
 
 
 def _masked(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
@@ -377,8 +458,15 @@ def _masked(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.
     return {"0": x * kept * scale}
 
 
-def attention(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
+def attention(
+    spec: Spec, given: Arguments, steps: trees.Disturbance | None = None
+) -> dict[str, torch.Tensor]:
     """Scaled dot-product attention by its definition.
+
+    Args:
+        spec: The function.
+        given: Its arguments.
+        steps: See `exact`.
 
     Raises:
         Unchecked: It drops random elements, or has an argument that is not known.
@@ -406,11 +494,23 @@ def attention(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]:
             scores = scores.masked_fill(~mask, -math.inf)
         else:
             scores = scores + mask
-    weights = torch.softmax(scores, -1)
+    terms: list[torch.Tensor] = []
+    # Kernels compute the weights and their gradients in float32.
+    roundoff = torch.finfo(torch.float32).eps / 2
+    weights = softmax(scores, -1, steps, roundoff=roundoff, terms=terms)
+    if steps is not None and weights.requires_grad:
+        # Backwards make the weights again, from the logarithm of their sum.
+        sums = torch.logsumexp(scores.detach(), -1, keepdim=True).nan_to_num(0, 0, 0)
+        weights = weights * (1 + steps.rounding(sums.abs(), roundoff))
     # Rows without open places are 0 in most kernels.
     empty = (scores == -math.inf).all(-1, keepdim=True)
     weights = torch.where(empty, torch.zeros_like(weights), weights)
     out = {"0": weights @ v}
+    if steps is not None and out["0"].requires_grad:
+        squares = v.detach().square().transpose(-2, -1)
+        out["0"].register_hook(
+            lambda grad: terms.append((grad.square() @ squares).sqrt())
+        )
     if spec.plain != "scaled_dot_product_attention":
         out["1"] = torch.logsumexp(scores, -1)
     return out

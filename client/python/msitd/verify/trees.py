@@ -110,6 +110,11 @@ def widened(arguments: Arguments) -> Arguments:
     return mapped(arguments, of)
 
 
+def is_real(value: Any) -> bool:
+    """Returns whether a tensor has elements that are rounded."""
+    return bool(value.dtype.is_floating_point or value.dtype.is_complex)
+
+
 class Disturbance:
     """Moves each element of a tensor by a part `step` of it, up or down at random, and
     rounds single numbers to `number_dtype`.
@@ -150,11 +155,23 @@ class Disturbance:
 
         if not (value.dtype.is_floating_point or value.dtype.is_complex):
             return value
-        signs = torch.randint(
-            0, 2, value.shape, generator=self._generator, dtype=torch.int8
-        )
-        moves = self._step * (2.0 * signs.to(torch.float64) - 1)
+        moves = self._step * self._signs(value.shape)
         if self.shared and value.dim() >= 2:
             norms = torch.linalg.vector_norm(value, dim=self.shared, keepdim=True)
             return value + norms * moves
         return value * (1 + moves)
+
+    def rounding(self, size: torch.Tensor, most: float) -> torch.Tensor:
+        """Returns one rounding of numbers of a size, up or down at random.
+
+        Args:
+            size: Their absolute values.
+            most: The step, if that of the disturbance is larger.
+        """
+        return size * (min(self._step, most) * self._signs(size.shape))
+
+    def _signs(self, shape: torch.Size) -> torch.Tensor:
+        import torch
+
+        signs = torch.randint(0, 2, shape, generator=self._generator, dtype=torch.int8)
+        return 2.0 * signs.to(torch.float64) - 1
