@@ -14,6 +14,7 @@ absl::StatusOr<TensorPage> ListTensors(
     storage::RunReader& run, const Selector& selector,
     std::string_view position, size_t page_size,
     absl::FunctionRef<bool(const storage::TensorInfo&)> condition,
+    absl::FunctionRef<void(const storage::TensorInfo&)> take,
     storage::StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          run.Scan(selector, position));
@@ -27,10 +28,11 @@ absl::StatusOr<TensorPage> ListTensors(
   };
   TensorPage page;
   storage::TensorInfo tensor;
+  size_t count = 0;
   size_t text_bytes = 0;
   for (uint64_t scanned = 0;; ++scanned) {
-    const bool full = page.tensors.size() == page_size ||
-                      scanned == kPageScanMax || text_bytes > kPageTextBytesMax;
+    const bool full = count == page_size || scanned == kPageScanMax ||
+                      text_bytes > kPageTextBytesMax;
     // Looking ahead by one tensor avoids an empty last page.
     std::string here = full ? scan->position() : std::string();
     const uint64_t incomplete = scan->incomplete_count();
@@ -57,7 +59,8 @@ absl::StatusOr<TensorPage> ListTensors(
       text_bytes +=
           3 * (tensor.alias_of->op.size() + tensor.alias_of->index.size());
     }
-    page.tensors.push_back(tensor);
+    ++count;
+    take(tensor);
   }
 }
 

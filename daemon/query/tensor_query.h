@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -26,7 +25,6 @@ inline constexpr std::chrono::milliseconds kPageTimeMax{100};
 inline constexpr size_t kPageTextBytesMax = size_t{1} << 20;
 
 struct TensorPage {
-  std::vector<storage::TensorInfo> tensors;
   // The position of the next page; empty on the last page.
   std::string position;
   // Tensors of the selector that were skipped because a part of them is
@@ -34,17 +32,18 @@ struct TensorPage {
   uint64_t incomplete_count = 0;
 };
 
-// Returns at most `page_size` tensors of `run` that match `selector` and
-// `condition`, in primary order starting at `position`. A page may be short, or
-// even empty, if it reached kPageScanMax, kPageTimeMax or kPageTextBytesMax.
-// Even then its position advances, so requesting page after page reaches the
-// end.
+// Passes at most `page_size` tensors of `run` that match `selector` and
+// `condition` to `take`, in primary order starting at `position`, and returns
+// where the next page starts. A page may be short, or even empty, if it reached
+// kPageScanMax, kPageTimeMax or kPageTextBytesMax. Even then its position
+// advances, so requesting page after page reaches the end.
 //
 // Errors: those of RunReader::Scan; that of `stop`.
 absl::StatusOr<TensorPage> ListTensors(
     storage::RunReader& run, const Selector& selector,
     std::string_view position, size_t page_size,
     absl::FunctionRef<bool(const storage::TensorInfo&)> condition,
+    absl::FunctionRef<void(const storage::TensorInfo&)> take,
     storage::StopCheck stop);
 
 }  // namespace msitd::query

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "daemon/compare/job/run_ranks_message.h"
 #include "daemon/origin/find_origin.h"
@@ -237,22 +240,26 @@ absl::Status TensorServiceImpl::List(const Call& call,
   MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
                          storage::FindRunRanks(*run, selector.ranks));
   compare::ToMessage(ranks, response);
+  std::vector<std::pair<int32_t, int64_t>> ranks_and_tokens;
   MSITD_ASSIGN_OR_RETURN(const query::TensorPage page,
                          query::ListTensors(
                              *run, selector, position, page_size,
                              [&](const storage::TensorInfo& tensor) {
                                return condition.Holds(tensor);
                              },
+                             [&](const storage::TensorInfo& tensor) {
+                               ToProto(tensor, *response.add_tensors());
+                               if (selector.requests.empty()) return;
+                               ranks_and_tokens.emplace_back(tensor.key.rank,
+                                                             tensor.key.token);
+                             },
                              [&call] { return call.Check(); }));
   query::TokenRequests requests(*run);
-  for (const storage::TensorInfo& tensor : page.tensors) {
-    v1::Tensor& out = *response.add_tensors();
-    ToProto(tensor, out);
-    if (selector.requests.empty()) continue;
-    MSITD_ASSIGN_OR_RETURN(
-        const auto* const found,
-        requests.Of(tensor.key.rank, tensor.key.token, selector.requests));
-    AddRequests(*found, out);
+  for (size_t i = 0; i < ranks_and_tokens.size(); ++i) {
+    const auto [rank, token] = ranks_and_tokens[i];
+    MSITD_ASSIGN_OR_RETURN(const auto* const found,
+                           requests.Of(rank, token, selector.requests));
+    AddRequests(*found, *response.mutable_tensors(static_cast<int>(i)));
   }
   response.set_incomplete_count(static_cast<int64_t>(page.incomplete_count));
   if (!page.position.empty()) {

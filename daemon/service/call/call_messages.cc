@@ -5,7 +5,6 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/proto_buffer_writer.h>
 
-#include <memory>
 #include <string_view>
 
 #include "daemon/service/call/request_size.h"
@@ -15,7 +14,8 @@
 namespace msitd::service {
 namespace {
 
-// Responses are written in blocks of this size.
+// Responses are written in blocks of this size, and their messages are
+// allocated in blocks of at most this size.
 constexpr int kBlockBytes = 256 << 10;
 
 absl::Status TooLarge(const google::protobuf::Message& request,
@@ -26,6 +26,12 @@ absl::Status TooLarge(const google::protobuf::Message& request,
 }
 
 }  // namespace
+
+google::protobuf::ArenaOptions ArenaOptionsOfCalls() {
+  google::protobuf::ArenaOptions options;
+  options.max_block_size = kBlockBytes;
+  return options;
+}
 
 absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t bytes_max,
                           google::protobuf::Message& out) {
@@ -65,10 +71,10 @@ void EncodeAnswer(const google::protobuf::Message& message,
 }
 
 size_t CallMessages::Encode() {
-  EncodeAnswer(response_, response_bytes_);
-  // Clear() would keep the memory.
-  const std::unique_ptr<google::protobuf::Message> empty(response_.New());
-  empty->GetReflection()->Swap(empty.get(), &response_);
+  EncodeAnswer(*response_, response_bytes_);
+  request_ = nullptr;
+  response_ = nullptr;
+  arena_.Reset();
   return response_bytes_.Length();
 }
 

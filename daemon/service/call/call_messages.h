@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <google/protobuf/arena.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/support/byte_buffer.h>
 
@@ -15,6 +16,10 @@
 // request or a response that is not received therefore needs no more memory
 // than its bytes.
 namespace msitd::service {
+
+// Options of arenas for the messages of a call: small ones need little, and
+// large ones few blocks.
+google::protobuf::ArenaOptions ArenaOptionsOfCalls();
 
 // For most calls, whose requests contain at most a filter.
 inline constexpr size_t kRequestBytesMax = size_t{512} << 10;
@@ -43,33 +48,46 @@ absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t bytes_max,
 void EncodeAnswer(const google::protobuf::Message& message,
                   grpc::ByteBuffer& out);
 
-// The admission and the messages of one unary call. The messages belong to the
-// call. Thread-compatible.
+// The admission and the messages of one unary call. The messages are in an
+// arena, because a response may consist of thousands of small messages, which
+// would otherwise be allocated and freed one by one. Thread-compatible.
 class CallMessages {
  public:
-  CallMessages(CallPass pass, size_t bytes_max,
-               google::protobuf::Message& request,
-               google::protobuf::Message& response)
-      : pass_(std::move(pass)),
-        bytes_max_(bytes_max),
-        request_(request),
-        response_(response) {}
+  CallMessages(CallPass pass, size_t bytes_max)
+      : pass_(std::move(pass)), bytes_max_(bytes_max) {}
+
+  CallMessages(const CallMessages&) = delete;
+  CallMessages& operator=(const CallMessages&) = delete;
+
+  // Creates the messages, which are empty. Must be called once, before all
+  // functions below.
+  template <typename Request, typename Response>
+  std::pair<Request*, Response*> Make() {
+    auto* const request =
+        google::protobuf::Arena::CreateMessage<Request>(&arena_);
+    auto* const response =
+        google::protobuf::Arena::CreateMessage<Response>(&arena_);
+    request_ = request;
+    response_ = response;
+    return {request, response};
+  }
 
   // Parses the request, and checks that the caller is allowed to make it.
   // Errors: those of ParseRequest and CallPass::CheckRequest.
   absl::Status Parse() {
     const absl::Status status =
-        ParseRequest(request_bytes_, bytes_max_, request_);
-    return status.ok() ? pass_.CheckRequest(request_) : status;
+        ParseRequest(request_bytes_, bytes_max_, *request_);
+    return status.ok() ? pass_.CheckRequest(*request_) : status;
   }
 
   CallPass& pass() { return pass_; }
 
-  // Serializes the response and clears it. Returns the number of bytes.
+  // Serializes the response, and destroys both messages. Returns the number of
+  // bytes.
   size_t Encode();
 
   // Records the target if the response names a created object.
-  void NoteAnswer() { pass_.NoteAnswer(response_); }
+  void NoteAnswer() { pass_.NoteAnswer(*response_); }
 
   grpc::ByteBuffer& request_bytes() { return request_bytes_; }
   const grpc::ByteBuffer& response_bytes() const { return response_bytes_; }
@@ -77,8 +95,9 @@ class CallMessages {
  private:
   CallPass pass_;
   const size_t bytes_max_;
-  google::protobuf::Message& request_;
-  google::protobuf::Message& response_;
+  google::protobuf::Arena arena_{ArenaOptionsOfCalls()};
+  google::protobuf::Message* request_ = nullptr;
+  google::protobuf::Message* response_ = nullptr;
   grpc::ByteBuffer request_bytes_;
   grpc::ByteBuffer response_bytes_;
 };

@@ -105,7 +105,7 @@ class UnaryRequestCall final : public RequestCall {
   UnaryRequestCall(FirstReads& reads, grpc::CallbackServerContext& context,
                    CallPass pass, size_t bytes_max, Make make)
       : RequestCall(reads, context),
-        messages_(std::move(pass), bytes_max, request_, response_),
+        messages_(std::move(pass), bytes_max),
         make_(std::move(make)),
         sink_(*this) {
     Enter();
@@ -137,15 +137,14 @@ class UnaryRequestCall final : public RequestCall {
   }
 
   void HandleRequest() override {
-    auto& call =
-        static_cast<UnaryCall&>(*make_(&context(), &request_, &response_));
+    const auto [request, response] =
+        messages_.template Make<Request, Response>();
+    auto& call = static_cast<UnaryCall&>(*make_(&context(), request, response));
     sink_.Bind(call);
     SetReactor(call);
     call.Begin(messages_);
   }
 
-  Request request_;
-  Response response_;
   CallMessages messages_;
   Make make_;
   Sink sink_;
