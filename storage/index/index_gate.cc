@@ -67,16 +67,20 @@ IndexGate::~IndexGate() {
   MSITD_CHECK(scans_.empty());
 }
 
-void IndexGate::Enter() {
+void IndexGate::EnterClosed() {
   const MutexLock lock(mu_);
   const auto self = std::this_thread::get_id();
-  while (owner_ != std::thread::id() && owner_ != self) changed_.Wait(mu_);
-  ++use_count_;
+  if (owner_ == std::thread::id() || owner_ == self) return;
+  // Close waits for all users, so this one must not be counted while it waits.
+  state_.fetch_sub(1, std::memory_order_release);
+  changed_.NotifyAll();
+  while (owner_ != std::thread::id()) changed_.Wait(mu_);
+  state_.fetch_add(1, std::memory_order_acquire);
 }
 
-void IndexGate::Leave() {
+void IndexGate::NotifyLast() {
   const MutexLock lock(mu_);
-  if (--use_count_ == 0 && owner_ != std::thread::id()) changed_.NotifyAll();
+  changed_.NotifyAll();
 }
 
 std::unique_ptr<TensorScan> IndexGate::Hold(std::unique_ptr<TensorScan> scan,
@@ -91,10 +95,12 @@ bool IndexGate::Close() {
   const auto due = std::chrono::steady_clock::now() + kDrainMax;
   const MutexLock lock(mu_);
   owner_ = std::this_thread::get_id();
-  while (use_count_ > 0) {
-    if (!changed_.WaitUntil(mu_, due)) break;
+  state_.fetch_or(kClosed, std::memory_order_acq_rel);
+  while (use_count() > 0) {
+    if (!changed_.WaitUntil(mu_, due)) return use_count() == 0;
   }
-  return use_count_ == 0;
+  // A thread that finds the gate closed is counted for a moment.
+  return true;
 }
 
 void IndexGate::End() {
@@ -126,6 +132,7 @@ absl::Status IndexGate::Reopen(
   {
     const MutexLock lock(mu_);
     owner_ = std::thread::id();
+    state_.fetch_and(~kClosed, std::memory_order_release);
   }
   changed_.NotifyAll();
   return status;

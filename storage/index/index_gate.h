@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <thread>
@@ -75,8 +77,27 @@ class IndexGate {
  private:
   class HeldScan;
 
-  void Enter() ABSL_LOCKS_EXCLUDED(mu_);
-  void Leave() ABSL_LOCKS_EXCLUDED(mu_);
+  // Set in `state_` while the gate is closed. The other bits count the users.
+  static constexpr uint64_t kClosed = uint64_t{1} << 63;
+
+  // Scans enter for each tensor, so an open gate takes no lock.
+  void Enter() ABSL_LOCKS_EXCLUDED(mu_) {
+    if ((state_.fetch_add(1, std::memory_order_acquire) & kClosed) != 0) {
+      EnterClosed();
+    }
+  }
+  void Leave() ABSL_LOCKS_EXCLUDED(mu_) {
+    if (state_.fetch_sub(1, std::memory_order_release) == kClosed + 1) {
+      NotifyLast();
+    }
+  }
+  // Completes Enter for a user that is already counted: waits, unless the
+  // thread is the owner.
+  void EnterClosed() ABSL_LOCKS_EXCLUDED(mu_);
+  void NotifyLast() ABSL_LOCKS_EXCLUDED(mu_);
+  uint64_t use_count() const {
+    return state_.load(std::memory_order_acquire) & ~kClosed;
+  }
   // Closes the gate. Returns true when no user remains.
   bool Close() ABSL_LOCKS_EXCLUDED(mu_);
   // Releases the resources of scans, then closes the database.
@@ -87,7 +108,10 @@ class IndexGate {
 
   Mutex mu_;
   CondVar changed_;
-  int use_count_ ABSL_GUARDED_BY(mu_) = 0;
+  // Close, which reads `index_` after the last user, acquires what Leave
+  // releases, and Enter acquires the index that Reopen releases. kClosed
+  // changes only under `mu_`.
+  std::atomic<uint64_t> state_{0};
   // If set, the gate is closed for all threads except this one.
   std::thread::id owner_ ABSL_GUARDED_BY(mu_);
   std::set<HeldScan*> scans_ ABSL_GUARDED_BY(mu_);
