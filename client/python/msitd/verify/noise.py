@@ -219,6 +219,9 @@ class Noise:
         """Returns the noise that roundings of the terms make in each result."""
         import torch
 
+        squared = self._of_products(run, inner)
+        if squared is not None:
+            return squared
         is_of_elements = self._spec.kind in _OF_ELEMENTS
         tensors_too = self._is_backward or not is_of_elements
         number_dtype = self._number_dtype() if is_of_elements else None
@@ -255,6 +258,20 @@ class Noise:
         return {
             index: _smoothed(total / probes, left_over) * self._growth(exact[index])
             for index, total in sums.items()
+        }
+
+    def _of_products(self, run: Run, inner: float) -> dict[str, torch.Tensor] | None:
+        """Returns the noise of sums of products, which is known without disturbed calls:
+        a rounding of each factor changes the result by the root of the sum of the
+        squares of the products. None if the results are others.
+        """
+        squared = references.squared_terms(self._spec, self._wide)
+        if self._is_backward or squared is None:
+            return None
+        factors = len(trees.tensors_of(self._wide))
+        return {
+            index: (each * factors).sqrt() * inner * self._growth(each)
+            for index, each in run(squared, {}, None).items()
         }
 
     def _equal_signs(self, result: torch.Tensor, inner: float) -> torch.Tensor:
@@ -328,8 +345,11 @@ def _probes_for(shape: Any) -> int:
     """Returns how often a call must be made with disturbed inputs, so that `_smoothed`
     has enough samples for each element of a result.
     """
-    if len(shape) < 2 or math.prod(shape) < _FEW_ELEMENTS:
+    if math.prod(shape) < _FEW_ELEMENTS:
         together = 2
+    elif len(shape) < 2:
+        # The mean of all elements is a lower bound.
+        together = _SAMPLES
     else:
         together = _rows_together(shape)
     return min(_PROBES_MAX, max(_PROBES_MIN, math.ceil(_SAMPLES / together)))

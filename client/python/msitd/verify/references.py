@@ -148,6 +148,13 @@ PRODUCTS = frozenset(
     [*_PRODUCTS, *_CONVOLUTIONS, "chain_matmul", "einsum", "multi_dot", "tensordot"]
 )
 
+# Those whose elements are sums of products of one element of each factor, with the
+# numbers that are factors too.
+_MULTILINEAR = frozenset(
+    [*_PRODUCTS, *_CONVOLUTIONS, "einsum", "tensordot"]
+) - frozenset(["_scaled_mm"])
+_FACTORS = ("alpha", "beta")
+
 _DEPTH_MAX = 16
 
 # The parameters of the forms of attention, in their order.
@@ -533,6 +540,22 @@ def _largest_factor(number: int) -> int:
             largest = factor
         factor += 1
     return max(largest, number)
+
+
+def squared_terms(spec: Spec, given: Arguments) -> Arguments | None:
+    """Returns arguments with which the function computes the sums of the squares of its
+    terms. None if it computes other sums than those of products.
+    """
+    tensors = trees.tensors_of(given)
+    if spec.plain not in _MULTILINEAR or any(t.dtype.is_complex for t in tensors):
+        return None
+    squared = trees.replaced(given, lambda _, each: each.square())
+    factors = {
+        key: value**2
+        for key, value in squared.kwargs.items()
+        if key in _FACTORS and isinstance(value, (int, float))
+    }
+    return squared._replace(kwargs={**squared.kwargs, **factors})
 
 
 def sum_length(
