@@ -14,13 +14,24 @@
 namespace msitd::compare::explain {
 namespace {
 
-// A closing value is at most this, and at least this many times as large as all
-// others.
-constexpr double kClosingMax = -1e4;
+// A closing value is at most this, which is -10,000 after any rounding and with
+// a score, and at least this many times as large as all others.
+constexpr double kClosingMax = -9e3;
 constexpr double kLargerThanOthers = 10;
 
-// Returns the value that closes elements of a mask; nullopt if there is none.
+// Returns the largest value that closes elements of a mask; nullopt if there is
+// none. A mask that was combined from several may have several.
 std::optional<double> ClosingValueOf(const std::vector<double>& values) {
+  size_t closed = 0;
+  double open = 0;
+  for (const double x : values) {
+    if (std::isnan(x)) return std::nullopt;
+    closed += x <= kClosingMax ? 1 : 0;
+    if (x > kClosingMax) open = std::max(open, std::fabs(x));
+  }
+  if (closed >= 2 && -kClosingMax >= kLargerThanOthers * open) {
+    return kClosingMax;
+  }
   // Some of the values may have overflowed.
   double least = 0;
   for (const double x : values) {
@@ -30,7 +41,6 @@ std::optional<double> ClosingValueOf(const std::vector<double>& values) {
   size_t count = 0;
   double others = 0;
   for (const double x : values) {
-    if (std::isnan(x)) return std::nullopt;
     // A score that is added to the value may not be rounded away.
     if (x <= least / 2) {
       ++count;

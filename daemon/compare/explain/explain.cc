@@ -28,7 +28,16 @@ constexpr std::array<Hypothesis, 15> kHypotheses = {
 // A second explanation is at most this much less simple than the first.
 constexpr double kComplexityStep = 0.25;
 
+// For a target with one value, which agrees by chance with functions that map
+// many values to one, such as an activation of a mask.
+constexpr std::array<Hypothesis, 3> kHypothesesOfConstants = {
+    TestTerms, TestFactors, TestZeros};
+
 void RunAll(Examination& pair) {
+  if (IsConstant(pair.target())) {
+    for (const Hypothesis test : kHypothesesOfConstants) test(pair);
+    return;
+  }
   for (const Hypothesis test : kHypotheses) test(pair);
 }
 

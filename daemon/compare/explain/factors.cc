@@ -86,7 +86,8 @@ void TestWhole(Examination& pair) {
        2,
        2,
        pair.ResidualOf(
-           [&](size_t i) { return line.factor * golden[i] + line.offset; })});
+           [&](size_t i) { return line.factor * golden[i] + line.offset; },
+           Examination::Scale::kTarget)});
 }
 
 // Returns whether some elements of some indices permit a factor, or a constant,

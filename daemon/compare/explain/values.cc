@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -158,6 +160,24 @@ void TestClamp(Examination& pair) {
               residual});
 }
 
+// Returns whether most of some elements, of which there are `count`, are all
+// those of some indices of a dimension, which random ones are not.
+bool FillsIndices(const Examination& pair,
+                  const std::function<bool(size_t)>& has, size_t count) {
+  for (size_t dim = 0; dim < pair.shape().size(); ++dim) {
+    const Slices slices = SlicesOf(pair.shape(), dim);
+    if (slices.count < 2 || slices.width() < 2) continue;
+    std::vector<size_t> counts(slices.count);
+    ForEachElement(slices, [&](size_t index, size_t i) {
+      counts[index] += has(i) ? 1 : 0;
+    });
+    const auto whole = static_cast<size_t>(
+        std::count(counts.begin(), counts.end(), slices.width()));
+    if (whole * slices.width() * 2 > count) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void TestRounding(Examination& pair) {
@@ -244,7 +264,10 @@ void TestZeros(Examination& pair) {
   const double error =
       kDeviations * expected *
       std::sqrt(lost / (1 - lost) / static_cast<double>(zeros + others));
-  if (std::fabs(factor - expected) > error || factor < 1 + error / 2) return;
+  if (std::fabs(factor - expected) > error || factor < 1 + error / 2 ||
+      FillsIndices(pair, is_lost, zeros)) {
+    return;
+  }
   pair.Offer({Kind::kDropout,
               fmt::format("dropout: {} of all elements are zero, the others "
                           "are * {:.4g}",

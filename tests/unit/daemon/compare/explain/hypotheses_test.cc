@@ -34,6 +34,13 @@ TEST(FactorsTest, FactorSignAndConstantAreFound) {
   EXPECT_EQ(explained(1, 3).text, "golden + 3");
   EXPECT_EQ(explained(2, -1).text, "golden * 2 + -1");
   EXPECT_EQ(explained(2, -1).kind, Kind::kAffine);
+  // The error is 5 % of the target, and only 0.05 % of golden.
+  ExaminedOp rough =
+      OpOf(golden, Mapped(golden, [](double x, size_t i) {
+             return 0.01 * x * (i * 2654435761U % 7 < 3 ? 1.05 : 0.95);
+           }));
+  rough.noise = 1e-3;
+  EXPECT_TRUE(Explain(rough).empty());
 }
 
 TEST(FactorsTest, TargetWithOneValueIsNotAFactorOfGolden) {
@@ -344,6 +351,26 @@ TEST(ValuesTest, ZerosAndDropoutAreFound) {
   const Explanation found = First(OpOf(golden, tile));
   EXPECT_EQ(found.kind, Kind::kZeros);
   EXPECT_EQ(found.text, "zeros in place of 6.25 % of all elements");
+}
+
+TEST(ValuesTest, RowsOfZerosAreNoDropout) {
+  // A mean over fewer rows, with a few other zeros.
+  const Elements golden = Random({16, 64});
+  const Elements target = Mapped(golden, [](double x, size_t i) {
+    return i < 64 || i == 700 ? 0 : x * 16 / 15;
+  });
+  for (const Explanation& one : Explain(OpOf(golden, target))) {
+    EXPECT_NE(one.kind, Kind::kDropout) << one.text;
+  }
+}
+
+TEST(ValuesTest, ZerosAreNoActivation) {
+  // GELU is 0 for all of these.
+  const Elements golden = Mapped(
+      Random({8, 64}), [](double x, size_t) { return x < 0 ? -700 : 0; });
+  const Elements zeros = Mapped(golden, [](double, size_t) { return 0; });
+  const Explanation found = First(OpOf(golden, zeros, {{"input/0", golden}}));
+  EXPECT_EQ(found.kind, Kind::kZeros) << found.text;
 }
 
 }  // namespace

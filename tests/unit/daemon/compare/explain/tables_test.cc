@@ -104,6 +104,18 @@ TEST(MasksTest, MaskWithoutScoresIsFound) {
             "mask of other positions: closes 28 more");
 }
 
+TEST(MasksTest, MaskWithSeveralClosingValuesIsFound) {
+  // A causal mask with the least float, and a window with -10,000 in bfloat16.
+  Elements golden{{8, 8}, std::vector<double>(64)};
+  Elements target = golden;
+  for (size_t i = 0; i < 64; ++i) {
+    if (i % 8 > i / 8) golden.values[i] = target.values[i] = -3.4e38;
+    if (i % 8 + 4 <= i / 8) golden.values[i] = -9984;
+  }
+  EXPECT_EQ(Only(OpOf(golden, target)).text,
+            "mask of other positions: opens 10 more");
+}
+
 Elements Rates(double base, double scale, bool is_inverse) {
   Elements out{{8}, {}};
   for (size_t i = 0; i < 8; ++i) {
