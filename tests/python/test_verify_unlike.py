@@ -322,3 +322,54 @@ def test_a_function_may_return_its_argument() -> None:
         )
 
     assert observed(blocks(body)) == []
+
+
+def with_weights(wrong: int) -> Recording:
+    """Records blocks with a layer each, of which one has the bias of the one before."""
+
+    def body(run: Recording, n: int) -> None:
+        bias = Content(f"bias{n - (n == wrong)}")
+        with run.module(f"root.h.{n}.up", Content(f"u{n}"), Content(f"h{n}")):
+            weights = (Content(f"weight{n}"), bias)
+            run.function(
+                "Functional.linear", Content(f"u{n}"), Content(f"h{n}"), *weights
+            )
+
+    return blocks(body, count=3)
+
+
+def test_a_parameter_of_another_block_is_named_where_it_is_used_again() -> None:
+    shape = f"{X.dtype} {list(X.shape)}"
+    modules = {
+        f"root.h.{n}.up": module("Linear", {"weight": shape, "bias": shape})
+        for n in range(3)
+    }
+    for wrong in (1, 2):
+        (found,) = observed(with_weights(wrong), modules)
+        assert found.place == (
+            f"Functional.linear call {wrong} in root.h.{wrong}.up, input/2"
+        )
+        assert found.text == (
+            f"the bytes of root.h.{wrong - 1}, in 2 siblings bytes of its own"
+        )
+    assert observed(with_weights(wrong=9), modules) == []
+
+
+def test_a_result_of_another_block_is_named_where_it_is_returned_again() -> None:
+    def body(run: Recording, n: int) -> None:
+        result = Content(f"n{n - (n == 1)}")
+        run.function("Functional.layer_norm", result, Content(f"h{n}"))
+
+    (found,) = observed(blocks(body, count=3))
+    assert found.place == "Functional.layer_norm call 1 in root.h.1, output/0"
+    assert found.text == "the bytes of root.h.0, in 2 siblings bytes of its own"
+
+
+def test_results_of_equal_arguments_are_no_copies() -> None:
+    def body(run: Recording, n: int) -> None:
+        # The first two blocks make the same table, and the third one another.
+        position = Content(f"position{n // 2}")
+        run.function("Torch.cos", Content(f"cos{n // 2}"), position)
+
+    texts = [each.text for each in observed(blocks(body, count=3))]
+    assert not any("bytes of root" in text for text in texts)

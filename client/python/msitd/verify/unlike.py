@@ -82,6 +82,9 @@ class Comparer:
         self.tree = tree
         self.compares_calls = compares_calls
         self._depends = [each.begin for each in calls if each.is_data_dependent]
+        self._calls = calls
+        # By hash: where a tensor occurs for the first time. Made when it is needed.
+        self._first: dict[str, int] | None = None
         self.counts = Counts()
 
     def compare(self, group: Group) -> Iterator[Unlike]:
@@ -101,6 +104,19 @@ class Comparer:
         if at < len(self._depends) and self._depends[at] <= call.end:
             return self._depends[at]
         return -1
+
+    def is_known_before(self, of: str, begin: int) -> bool:
+        """Returns whether a tensor with a hash occurs before a place in the order of
+        execution.
+        """
+        if self._first is None:
+            self._first = {}
+            for call in self._calls:
+                for at, side in ((call.begin, call.inputs), (call.end, call.outputs)):
+                    for leaf in side.values():
+                        known = self._first.get(leaf.hash, at)
+                        self._first[leaf.hash] = min(known, at)
+        return self._first.get(of, begin) < begin
 
     def count(self, **more: int) -> None:
         """Adds to the counts."""
@@ -363,9 +379,42 @@ class _Walk:
             for at, each in tensors.items()
             if each.hash and (each.is_telling or is_root)
         }
-        if len(hashes) == len(tensors) and odd_ones(hashes):
+        if len(hashes) < len(tensors):
+            return None
+        copies = self._copies(calls, tensors, io)
+        if copies:
+            return "copy", copies, short
+        if odd_ones(hashes):
             return "bytes", hashes, _bytes
         return None
+
+    def _copies(
+        self, calls: Siblings, leaves: Mapping[int, Leaf], io: str
+    ) -> dict[int, Hashable]:
+        """Returns whether a parameter or a result has the bytes of another sibling.
+
+        Returns:
+            Empty unless exactly two siblings have equal bytes, which differ in all
+            others, and nothing explains that: equal arguments, or a parameter that the
+            code outside of the blocks has already used.
+        """
+        counts = Counter(leaf.hash for leaf in leaves.values())
+        shared = [each for each, count in counts.items() if count > 1]
+        if len(shared) != 1 or counts[shared[0]] > 2:
+            return {}
+        first, second = (at for at, leaf in leaves.items() if leaf.hash == shared[0])
+        if io == "input":
+            is_own = self._is_parameter(calls[first], leaves[first])
+            begin = min(root.begin for root in self._roots.values())
+            if not is_own or self._comparer.is_known_before(shared[0], begin):
+                return {}
+        elif _hashes_of(calls[first]) == _hashes_of(calls[second]):
+            return {}
+        out: dict[int, Hashable] = dict.fromkeys(leaves, "bytes of its own")
+        later = max(first, second, key=lambda at: calls[at].begin)
+        earlier = first if later == second else second
+        out[later] = f"the bytes of {self._roots[earlier].op}"
+        return out
 
     def _is_parameter(self, call: Call, leaf: Leaf) -> bool:
         """Returns whether an argument of a function has the shape of a parameter of
@@ -436,6 +485,12 @@ class _Same(NamedTuple):
     parts: list[Siblings]
     # Whether later calls depend on data.
     is_cut: bool
+
+
+def _hashes_of(call: Call) -> Hashable:
+    return tuple(
+        (index, leaf.value or leaf.hash) for index, leaf in call.inputs.items()
+    )
 
 
 def _first_indexes(call: Call) -> dict[str, str]:
