@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msitd.verify import recurrent, trees
+from msitd.verify import gradients, recurrent, trees
 from msitd.verify.arguments import Arguments
 from msitd.verify.table import RANDOM_REASON, RECURRENT, Kind, Spec
 from msitd.verify.unchecked import Unchecked
@@ -228,7 +228,7 @@ def exact(
         spec: The function.
         given: Its arguments.
         recorded: The recorded results, for functions that drop random elements.
-        steps: Disturbs the gradients of a softmax; see `softmax`.
+        steps: Disturbs the gradients of a softmax; see `gradients`.
     """
     import torch
 
@@ -243,7 +243,7 @@ def exact(
         ):
             x, dim = _softmax_arguments(given)
             if x is not None:
-                return {"0": softmax(x, dim, steps)}
+                return {"0": gradients.softmax(x, dim, steps)}
         if spec.kind == Kind.MASKED:
             return _masked(spec, given, recorded)
         if spec.plain in ("grouped_mm", "_grouped_mm"):
@@ -406,46 +406,6 @@ def _softmax_arguments(given: Arguments) -> tuple[torch.Tensor | None, int]:
     return x, dim
 
 
-def softmax(
-    x: torch.Tensor,
-    dim: int,
-    steps: trees.Disturbance | None,
-    *,
-    roundoff: float = 1.0,
-    terms: Sequence[torch.Tensor] = (),
-) -> torch.Tensor:
-    """A softmax whose gradient has roundings if `steps` is given.
-
-    The gradient is p (g - sum of p g). Where p is nearly 1, the difference cancels, and
-    so do roundings of the arguments in it, but not those of the sum.
-
-    Args:
-        x: The argument.
-        dim: The dimension of the sum.
-        steps: Disturbs the gradient.
-        roundoff: The unit roundoff in which it is computed, if `steps` are larger.
-        terms: If g is a sum, the norm of its terms, which is known when the gradient
-            is computed.
-    """
-    import torch
-
-    out = torch.softmax(x, dim)
-    if steps is None or not out.requires_grad:
-        return out
-    # Exponentials below the smallest number are 0.
-    weights = out.detach() + torch.finfo(torch.float32).tiny
-    size = torch.zeros_like(weights)
-
-    def keep(grad: torch.Tensor) -> None:
-        sizes = grad.abs().maximum(terms[0]) if terms else grad.abs()
-        products = (weights * sizes).sum(dim, keepdim=True)
-        size.copy_(weights * (sizes + products))
-
-    out.register_hook(keep)
-    x.register_hook(lambda grad: grad + steps.rounding(size, roundoff))
-    return out
-
-
 def _masked(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
     """Dropout, with the elements that the recorded result has dropped."""
     import torch
@@ -504,7 +464,7 @@ def attention(
     terms: list[torch.Tensor] = []
     # Kernels compute the weights and their gradients in float32.
     roundoff = torch.finfo(torch.float32).eps / 2
-    weights = softmax(scores, -1, steps, roundoff=roundoff, terms=terms)
+    weights = gradients.softmax(scores, -1, steps, roundoff=roundoff, terms=terms)
     if steps is not None and weights.requires_grad:
         # Backwards make the weights again, from the logarithm of their sum.
         sums = torch.logsumexp(scores.detach(), -1, keepdim=True).nan_to_num(0, 0, 0)
@@ -515,9 +475,12 @@ def attention(
     out = {"0": weights @ v}
     if steps is not None and out["0"].requires_grad:
         squares = v.detach().square().transpose(-2, -1)
-        out["0"].register_hook(
-            lambda grad: terms.append((grad.square() @ squares).sqrt())
-        )
+
+        def keep(grad: torch.Tensor) -> torch.Tensor:
+            terms.append((grad.square() @ squares).sqrt())
+            return grad
+
+        out["0"] = gradients.seen(out["0"], keep)
     if spec.plain != "scaled_dot_product_attention":
         out["1"] = torch.logsumexp(scores, -1)
     return out
