@@ -95,7 +95,7 @@ void TestTerm(Examination& pair, const ExaminedInput& input) {
               })});
 }
 
-// Returns the input that the golden tensor is; null if it is none of them.
+// Returns the input that is the golden tensor; null if all of them differ.
 const ExaminedInput* GoldenInputOf(const Examination& pair) {
   const auto golden = pair.golden();
   const auto is_golden = [&](const ExaminedInput& input) {

@@ -176,7 +176,7 @@ TEST(OrdersTest, RowsThatMovedAreAShift) {
 
 TEST(OrdersTest, RepeatedHeadsOfOtherGroupsAreNotAShift) {
   // Two heads, each of which is repeated three times, and twice in the target.
-  // Of five heads that a shift would predict, only one differs.
+  // A shift would predict five heads, and only one of them differs.
   const Elements heads = Random({3, 32});
   Elements golden = Random({6, 32}, 2);
   Elements target = golden;
