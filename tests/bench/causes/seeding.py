@@ -14,7 +14,14 @@ from explanations import KINDS
 from kinds import FAULTS
 from subjects import Setup
 
-HALVES = ("calibration", "held_out", "held_out_2", "held_out_3", "held_out_4")
+HALVES = (
+    "calibration",
+    "held_out",
+    "held_out_2",
+    "held_out_3",
+    "held_out_4",
+    "held_out_5",
+)
 FAMILIES = {
     "rope": "RoPE pairing and base",
     "quantized_bias": "missing bias of a quantized weight",

@@ -15,6 +15,9 @@ import held_out_3_systems  # noqa: F401
 import held_out_4_attention  # noqa: F401
 import held_out_4_parts  # noqa: F401
 import held_out_4_systems  # noqa: F401
+import held_out_5_attention  # noqa: F401
+import held_out_5_parts  # noqa: F401
+import held_out_5_systems  # noqa: F401
 import held_out_attention  # noqa: F401
 import held_out_parts  # noqa: F401
 import held_out_systems  # noqa: F401
