@@ -22,6 +22,7 @@ Call = tuple[str, Callable[..., Any], tuple[Any, ...]]
 
 SHAPES = ((1, 900), (1, 72), (2, 3000), (48, 40), (1500,), (1, 4, 1, 96), (3, 12, 40))
 SEEDS = (7001, 7002)
+CLOSED_ROW = 5
 
 
 def outlier(*shape: int) -> Tensor:
@@ -141,3 +142,71 @@ def test_gradients_with_a_wrong_factor_are_found(seed: int) -> None:
             ).items():
                 assert isinstance(each, Checked)
                 assert each.score.is_wrong, (op, shape, index, each.score)
+
+
+@pytest.mark.parametrize("factor", [0, 2, -1])
+def test_small_gradients_of_long_rows_are_checked(factor: float) -> None:
+    torch.manual_seed(SEEDS[0])
+    x = torch.randn(8, 20000, requires_grad=True)
+    grad = torch.zeros(8, 20000)
+    grad[torch.arange(8), torch.randint(0, 20000, (8,))] = -(2.0**-16)
+    (found,) = torch.autograd.grad(functional.log_softmax(x, -1), x, grad)
+    spec = table.find("Functional.log_softmax")
+    assert isinstance(spec, table.Spec)
+    result = {"0": functional.log_softmax(x, -1).detach()}
+    call = (spec, Arguments((x.detach(), -1), {}), result, {"0": grad})
+    assert units_of(replay.check_gradients(*call, {"0": found})) < 2
+    assert units_of(replay.check_gradients(*call, {"0": found * factor})) >= 2
+
+
+@pytest.mark.parametrize("kind", ["spiky", "offset"])
+@pytest.mark.parametrize("factor", [0, 2, -1])
+def test_wrong_gradients_of_a_saturated_softmax_are_found(
+    kind: str, factor: float
+) -> None:
+    torch.manual_seed(SEEDS[0])
+    for shape in ((3, 40), (48, 40), (4, 2, 24), (2, 300)):
+        for dtype in (torch.float32, torch.bfloat16):
+            x = KINDS[kind](*shape).to(dtype)
+            made = gradients_of(functional.softmax, (x, -1), torch.randn)
+            spec = table.find("Functional.softmax")
+            assert isinstance(spec, table.Spec)
+            wrong = {index: each * factor for index, each in made[3].items()}
+            units = units_of(replay.check_gradients(spec, *made[:3], wrong))
+            assert units >= 2, (shape, dtype, units)
+
+
+def attention_with(mask: Tensor) -> tuple[Any, ...]:
+    torch.manual_seed(SEEDS[0])
+    size = mask.shape[-1]
+    given = [torch.randn(1, 2, size, 32).requires_grad_() for _ in range(3)]
+    attention = functional.scaled_dot_product_attention
+    result = attention(*given, attn_mask=mask)
+    grad = torch.randn(result.shape)
+    # As of padding, which no loss counts.
+    grad[..., CLOSED_ROW, :] = 0
+    found = torch.autograd.grad(result, given, grad)
+    arguments = Arguments(tuple(v.detach() for v in given), {"attn_mask": mask})
+    grads = {str(i): each for i, each in enumerate(found)}
+    return arguments, {"0": result.detach()}, {"0": grad}, grads
+
+
+@pytest.mark.parametrize("closed", ["-inf", "-3.4e38", "-1e9", "-1e4"])
+def test_rows_that_a_mask_closes_do_not_excuse_others(closed: str) -> None:
+    mask = torch.zeros(33, 33)
+    mask[CLOSED_ROW] = float(closed)
+    spec = table.find("Functional.scaled_dot_product_attention")
+    assert isinstance(spec, table.Spec)
+    *call, grads = attention_with(mask)
+    assert units_of(replay.check_gradients(spec, *call, grads)) < 2
+    for factor in (0, 2, -1):
+        wrong = {index: each * factor for index, each in grads.items()}
+        for each in replay.check_gradients(spec, *call, wrong).values():
+            assert isinstance(each, Checked)
+            assert each.score.is_wrong, (factor, each.score)
+
+
+def test_a_softmax_of_integers_is_checked() -> None:
+    words = torch.randint(0, 9, (4, 30))
+    call = run("Functional.softmax", (words, -1), {"dtype": torch.float32})
+    assert units_of(replay.check_call(*call)) < 2

@@ -34,7 +34,7 @@ constexpr std::array<Hypothesis, 3> kHypothesesOfConstants = {
     TestTerms, TestFactors, TestZeros};
 
 void RunAll(Examination& pair) {
-  if (IsConstant(pair.target())) {
+  if (pair.is_finite() && IsConstant(pair.target())) {
     for (const Hypothesis test : kHypothesesOfConstants) test(pair);
     return;
   }

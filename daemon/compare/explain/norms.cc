@@ -19,6 +19,9 @@ constexpr size_t kNormedRowsMin = 4;
 // The eps of golden runs that few rows are tested with.
 constexpr std::array<double, 3> kUsualEps = {1e-6, 1e-5, 1e-12};
 
+// No norm has a larger eps.
+constexpr double kEpsMax = 1;
+
 struct BothEps {
   double golden = 0;
   double target = 0;
@@ -64,6 +67,7 @@ class NormTest {
       }
       const auto width = static_cast<double>(rows_.inner);
       const double mean = subtracts_mean_ ? sum / width : 0;
+      means_.push_back(mean);
       variances_.push_back(squares / width - mean * mean);
     }
   }
@@ -79,6 +83,7 @@ class NormTest {
           const double b = bias == nullptr ? 0 : (*bias)[i % rows_.inner];
           return b + (pair_.golden()[i] - b) * factors[row];
         });
+    if (!pair_.Holds(residual) || !IsNorm(eps.golden, bias)) return;
     pair_.Offer({Kind::kEps,
                  fmt::format("eps of a norm: {:.2g} in place of {:.2g}",
                              eps.target, eps.golden),
@@ -86,6 +91,36 @@ class NormTest {
                  complexity,
                  2,
                  residual});
+  }
+
+  // Returns whether the golden tensor is a norm of the input: the weights of
+  // the channels are those of all rows. A factor of each row may be from a
+  // function that is no norm.
+  bool IsNorm(double eps, const std::vector<double>* bias) const {
+    if (eps > kEpsMax) return false;
+    if (rows_.count < 2) return true;
+    const auto for_each = [&](const auto& visit) {
+      for (size_t row = 0; row < rows_.count; ++row) {
+        const double scale = 1 / std::sqrt(variances_[row] + eps);
+        for (size_t k = 0; k < rows_.inner; ++k) {
+          const size_t i = row * rows_.inner + k;
+          visit(k, (x_[i] - means_[row]) * scale,
+                pair_.golden()[i] - (bias == nullptr ? 0 : (*bias)[k]));
+        }
+      }
+    };
+    std::vector<double> zz(rows_.inner);
+    std::vector<double> zg(rows_.inner);
+    for_each([&](size_t k, double z, double g) {
+      zz[k] += z * z;
+      zg[k] += z * g;
+    });
+    double squares = 0;
+    for_each([&](size_t k, double z, double g) {
+      const double d = zz[k] > 0 ? g - z * zg[k] / zz[k] : g;
+      squares += d * d;
+    });
+    return std::sqrt(squares) <= pair_.limit() * pair_.golden_norm();
   }
 
   // Tests few rows, which cannot determine both eps: that of the target must be
@@ -174,7 +209,9 @@ class NormTest {
   const Slices rows_;
   const std::vector<double>& x_;
   const bool subtracts_mean_;
+  // Of the rows of the input.
   std::vector<double> variances_;
+  std::vector<double> means_;
 };
 
 }  // namespace

@@ -201,14 +201,17 @@ void TestShift(Examination& pair, size_t dim, const Slices& slices,
   });
   double without = 0;
   size_t moved = 0;
+  size_t used = 0;
   for (size_t index = first; index < end; ++index) {
     without += differences[index];
     const double tolerable = pair.limit() * pair.limit() * norms[index];
     moved += differences[index] <= tolerable ? 0 : 1;
+    // Padding and unused places are zero in both.
+    used += norms[index] > 0 || differences[index] > 0 ? 1 : 0;
   }
   // If most indices are equal to the next one, as repeated heads are, the
   // others may have been exchanged for another reason.
-  if (2 * moved < end - first) return;
+  if (2 * moved < used) return;
   pair.Offer(
       {Kind::kShift,
        fmt::format("the indices of dimension {} are {} place{} {}", dim, places,

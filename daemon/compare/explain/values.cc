@@ -238,9 +238,13 @@ void TestZeros(Examination& pair) {
     return is_lost(i) ? 0 : golden[i];
   };
   if (zeros >= kExaminedElementsMin && others == 0) {
+    // Elements that a mask closes are zero in both.
+    const bool is_whole = zeros == pair.size();
     pair.Offer({Kind::kZeros,
-                "zeros in place of all elements",
-                {1},
+                is_whole ? "zeros in place of all elements"
+                         : fmt::format("zeros in place of {} of all elements",
+                                       ShareText(zeros, pair.size())),
+                {static_cast<double>(zeros) / static_cast<double>(pair.size())},
                 0.5,
                 0,
                 pair.ResidualOf(without_lost)});

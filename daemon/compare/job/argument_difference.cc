@@ -133,7 +133,8 @@ absl::StatusOr<ArgumentDifferences> FindArgumentDifferences(
       out.is_certain = true;
       const auto golden_number = NumberOf(value);
       const auto target_number = NumberOf(there->second);
-      if (golden_number.has_value() && target_number.has_value()) {
+      if (golden_number.has_value() && target_number.has_value() &&
+          texts.size() < kArgumentsNamedMax) {
         out.numbers.push_back({*golden_number, *target_number});
       }
       texts.push_back(fmt::format("{}: target {}, golden {}", Shown(name),

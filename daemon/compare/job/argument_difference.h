@@ -30,7 +30,7 @@ struct ArgumentDifferences {
   // argument with different values, or only one of them has additional keyword
   // arguments, none of which looks like a default (zero, false or empty).
   bool is_certain = false;
-  // The arguments whose values differ and are numbers in both calls.
+  // The arguments in the text whose values are numbers in both calls.
   std::vector<NumberDifference> numbers;
 };
 

@@ -56,9 +56,9 @@ bool RepeatsArgument(const explain::Explanation& explanation,
     return false;
   }
   const double found = explanation.parameters.front();
-  constexpr double kRoundings = 1e-3;
-  const double tolerance =
-      std::max(kRoundings, explanation.noise) * std::fabs(found);
+  // A factor of many elements has a smaller error than each of them.
+  constexpr double kTolerance = 4e-3;
+  const double tolerance = kTolerance * std::fabs(found);
   const auto is_found = [&](double expected) {
     return std::fabs(found - expected) <= tolerance;
   };

@@ -232,9 +232,11 @@ class Noise:
         if not tensors_too and not trees.has_floats(self._wide):
             return sums
         generator = torch.Generator().manual_seed(_SEED)
+        growth = min((self._growth(exact[index]) for index in sums), default=1.0)
         for _ in range(probes):
             disturb = trees.Disturbance(inner, generator, tensors_too, number_dtype)
             disturb.shared = references.backward_error_dims(self._spec)
+            disturb.growth = growth
             given = disturb.of(self._wide)
             grads = {k: disturb.tensor(v) for k, v in self.wide_grads.items()}
             try:
@@ -282,6 +284,8 @@ class Noise:
 
         name, length = self._spec.plain, float(self._length(result))
         size = result.abs()
+        if self._is_backward and name in references.LOGARITHMS:
+            return torch.zeros_like(size)
         if name in references.PRODUCTS:
             if _rows_together(result.shape) >= _FEW_ROWS:
                 length = min(length, max(_PARTIAL_SUMS, length / _LANES))

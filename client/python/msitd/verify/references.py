@@ -155,6 +155,12 @@ _MULTILINEAR = frozenset(
 ) - frozenset(["_scaled_mm"])
 _FACTORS = ("alpha", "beta")
 
+# Masks that close a place have at most this value.
+_CLOSED, _SAME_VALUE = -9e3, 1e-6
+# Roundings of the logarithm of a sum of exponentials: of the scores, their largest, the
+# logarithm and the difference.
+_SUM_ROUNDINGS = 4.0
+
 _DEPTH_MAX = 16
 
 # The parameters of the forms of attention, in their order.
@@ -242,7 +248,7 @@ def exact(
             and spec.plain not in LOG_SOFTMAX
         ):
             x, dim = _softmax_arguments(given)
-            if x is not None:
+            if x is not None and x.requires_grad:
                 return {"0": gradients.softmax(x, dim, steps)}
         if spec.kind == Kind.MASKED:
             return _masked(spec, given, recorded)
@@ -425,6 +431,21 @@ def _masked(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.
     return {"0": x * kept * scale}
 
 
+def _masked_scores(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Adds a mask to scores. Where it closes a whole row, the scores are rounded away, as
+    in float32.
+    """
+    import torch
+
+    top = mask.amax(-1, keepdim=True)
+    # Values that close together may have been disturbed.
+    is_near = mask >= top * (1 + _SAME_VALUE)
+    rounded = (scores + top).to(torch.float32).to(scores.dtype) - top
+    closed = torch.where(is_near, rounded, torch.full_like(rounded, -math.inf))
+    is_closed = (top <= _CLOSED) & torch.isfinite(top)
+    return torch.where(is_closed, closed, scores + mask)
+
+
 def attention(
     spec: Spec, given: Arguments, steps: trees.Disturbance | None = None
 ) -> dict[str, torch.Tensor]:
@@ -460,17 +481,20 @@ def attention(
         if mask.dtype == torch.bool:
             scores = scores.masked_fill(~mask, -math.inf)
         else:
-            scores = scores + mask
+            scores = _masked_scores(scores, mask)
     terms: list[torch.Tensor] = []
-    # Kernels compute the weights and their gradients in float32.
-    roundoff = torch.finfo(torch.float32).eps / 2
-    weights = gradients.softmax(scores, -1, steps, roundoff=roundoff, terms=terms)
-    if steps is not None and weights.requires_grad:
-        # Backwards make the weights again, from the logarithm of their sum.
-        sums = torch.logsumexp(scores.detach(), -1, keepdim=True).nan_to_num(0, 0, 0)
-        weights = weights * (1 + steps.rounding(sums.abs(), roundoff))
     # Rows without open places are 0 in most kernels.
     empty = (scores == -math.inf).all(-1, keepdim=True)
+    opened = torch.where(empty, torch.zeros_like(scores), scores)
+    # Kernels compute the weights and their gradients in float32.
+    roundoff = torch.finfo(torch.float32).eps / 2
+    weights = gradients.softmax(opened, -1, steps, roundoff=roundoff, terms=terms)
+    if steps is not None and weights.requires_grad:
+        # Backwards make the weights again, from the logarithm of their sum.
+        sums = torch.logsumexp(opened.detach(), -1, keepdim=True)
+        # Nothing is known of a row whose sum has no digits after the point.
+        sums = (sums.abs() * _SUM_ROUNDINGS).clamp_max(1 / roundoff)
+        weights = weights * (1 + steps.rounding(sums, roundoff))
     weights = torch.where(empty, torch.zeros_like(weights), weights)
     out = {"0": weights @ v}
     if steps is not None and out["0"].requires_grad:

@@ -134,6 +134,8 @@ class Disturbance:
         # Dimensions of matrices whose elements are moved by the rounding of the norm
         # of all of them.
         self.shared: tuple[int, ...] = ()
+        # The factor by which the changes of results are multiplied later.
+        self.growth = 1.0
 
     def of(self, arguments: Arguments) -> Arguments:
         """Returns disturbed arguments."""
@@ -162,13 +164,15 @@ class Disturbance:
         return value * (1 + moves)
 
     def rounding(self, size: torch.Tensor, most: float) -> torch.Tensor:
-        """Returns one rounding of numbers of a size, up or down at random.
+        """Returns one rounding of numbers of a size, up or down at random, which does not
+        grow with the changes of results.
 
         Args:
             size: Their absolute values.
             most: The step, if that of the disturbance is larger.
         """
-        return size * (min(self._step, most) * self._signs(size.shape))
+        step = min(self._step, most) / self.growth
+        return size * (step * self._signs(size.shape))
 
     def _signs(self, shape: torch.Size) -> torch.Tensor:
         import torch

@@ -174,6 +174,22 @@ TEST(OrdersTest, RowsThatMovedAreAShift) {
   EXPECT_EQ(found.text, "the indices of dimension 1 are 1 place later");
 }
 
+TEST(OrdersTest, FewRowsOfAnAlmostEmptyCacheThatMovedAreAShift) {
+  Elements golden = Random({2, 256, 8});
+  Elements target = golden;
+  for (size_t i = 0; i < golden.values.size(); ++i) {
+    const size_t place = i / 8 % 256;
+    if (place >= 10) golden.values[i] = 0;
+    if (place == 0 || place > 10) target.values[i] = 0;
+  }
+  for (size_t i = golden.values.size(); i-- > 8;) {
+    const size_t place = i / 8 % 256;
+    if (place > 0 && place <= 10) target.values[i] = golden.values[i - 8];
+  }
+  const Explanation found = First(OpOf(golden, target));
+  EXPECT_EQ(found.text, "the indices of dimension 1 are 1 place later");
+}
+
 TEST(OrdersTest, RepeatedHeadsOfOtherGroupsAreNotAShift) {
   // Two heads, each of which is repeated three times, and twice in the target.
   // A shift would predict five heads, and only one of them differs.
@@ -310,6 +326,21 @@ TEST(NormsTest, EpsIsFoundFromTheInput) {
   EXPECT_NEAR(found.parameters[1], 1e-2, 1e-3);
 }
 
+TEST(NormsTest, FactorOfEachRowIsNoEpsIfGoldenIsNoNorm) {
+  const Elements x = Random({16, 32});
+  const Elements golden = Mapped(x, [](double v, size_t) { return v * v; });
+  // The factors that another eps would make.
+  const Elements as_norm = Normed(x, 1e-6);
+  const Elements other = Normed(x, 0.5);
+  const Elements target = Mapped(golden, [&](double v, size_t i) {
+    return v * other.values[i] / as_norm.values[i];
+  });
+  for (const Explanation& one :
+       Explain(OpOf(golden, target, {{"input/0", x}}))) {
+    EXPECT_NE(one.kind, Kind::kEps) << one.text;
+  }
+}
+
 TEST(ValuesTest, RoundingIsFound) {
   const Elements golden = Random({16, 32});
   const Elements target = Mapped(golden, [](double x, size_t) {
@@ -362,6 +393,16 @@ TEST(ValuesTest, RowsOfZerosAreNoDropout) {
   for (const Explanation& one : Explain(OpOf(golden, target))) {
     EXPECT_NE(one.kind, Kind::kDropout) << one.text;
   }
+}
+
+TEST(ValuesTest, OverflowOfAllElementsIsFound) {
+  const Elements golden = Mapped(Random({8, 64}), [](double x, size_t) {
+    return 1e5 * (1 + std::fabs(x));
+  });
+  const Elements infinite = Mapped(golden, [](double, size_t) {
+    return std::numeric_limits<double>::infinity();
+  });
+  EXPECT_THAT(First(OpOf(golden, infinite)).text, HasSubstr("overflow"));
 }
 
 TEST(ValuesTest, ZerosAreNoActivation) {
