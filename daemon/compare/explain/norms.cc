@@ -93,9 +93,9 @@ class NormTest {
                  residual});
   }
 
-  // Returns whether the golden tensor is a norm of the input: the weights of
-  // the channels are those of all rows. A factor of each row may be from a
-  // function that is no norm.
+  // Returns whether the golden tensor is a norm of the input: the weights of the
+  // channels are those of all rows. Other functions may have a factor for each
+  // row, too.
   bool IsNorm(double eps, const std::vector<double>* bias) const {
     if (eps > kEpsMax) return false;
     if (rows_.count < 2) return true;
@@ -209,7 +209,7 @@ class NormTest {
   const Slices rows_;
   const std::vector<double>& x_;
   const bool subtracts_mean_;
-  // Of the rows of the input.
+  // One for each row of the input.
   std::vector<double> variances_;
   std::vector<double> means_;
 };
