@@ -93,9 +93,9 @@ class NormTest {
                  residual});
   }
 
-  // Returns whether the golden tensor is a norm of the input: the weights of the
-  // channels are those of all rows. Other functions may have a factor for each
-  // row, too.
+  // Returns whether the golden tensor is a norm of the input: the weights of
+  // the channels are those of all rows. Other functions may have a factor for
+  // each row, too.
   bool IsNorm(double eps, const std::vector<double>* bias) const {
     if (eps > kEpsMax) return false;
     if (rows_.count < 2) return true;
