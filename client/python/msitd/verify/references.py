@@ -473,6 +473,12 @@ def attention(
     scale = at.get("scale")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     scores = (q @ k.transpose(-2, -1)) * scale
+    # Kernels compute scores, weights and their gradients in float32.
+    roundoff = torch.finfo(torch.float32).eps / 2
+    if steps is not None and not scores.requires_grad:
+        # The partial sums of terms of one sign grow. Gradients have more noise than that.
+        partial = scores.detach().abs() * (math.sqrt(q.shape[-1]) / 3)
+        scores = scores + steps.rounding(partial, roundoff)
     if at.get("is_causal"):
         open_places = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
         scores = scores.masked_fill(~open_places, -math.inf)
@@ -486,8 +492,6 @@ def attention(
     # Rows without open places are 0 in most kernels.
     empty = (scores == -math.inf).all(-1, keepdim=True)
     opened = torch.where(empty, torch.zeros_like(scores), scores)
-    # Kernels compute the weights and their gradients in float32.
-    roundoff = torch.finfo(torch.float32).eps / 2
     weights = gradients.softmax(opened, -1, steps, roundoff=roundoff, terms=terms)
     if steps is not None and weights.requires_grad:
         # Backwards make the weights again, from the logarithm of their sum.
