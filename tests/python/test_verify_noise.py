@@ -191,7 +191,9 @@ def attention_with(mask: Tensor) -> tuple[Any, ...]:
     return arguments, {"0": result.detach()}, {"0": grad}, grads
 
 
-@pytest.mark.parametrize("closed", ["-inf", "-3.4e38", "-1e9", "-1e4"])
+@pytest.mark.parametrize(
+    "closed", ["-inf", "-3.4e38", "-3.4028234663852886e38", "-1e9", "-1e4"]
+)
 def test_rows_that_a_mask_closes_do_not_excuse_others(closed: str) -> None:
     mask = torch.zeros(33, 33)
     mask[CLOSED_ROW] = float(closed)

@@ -233,32 +233,23 @@ void TestZeros(Examination& pair) {
       gt += g * t;
     }
   }
+  // Zeros everywhere, except that elements that a mask closes are zero in both.
+  const bool is_all = others == 0;
+  if ((is_all ? zeros : others) < kExaminedElementsMin || zeros == 0) return;
   const auto golden = pair.golden();
-  const auto without_lost = [&](size_t i) {
-    return is_lost(i) ? 0 : golden[i];
-  };
-  if (zeros >= kExaminedElementsMin && others == 0) {
-    // Elements that a mask closes are zero in both.
-    const bool is_whole = zeros == pair.size();
-    pair.Offer({Kind::kZeros,
-                is_whole ? "zeros in place of all elements"
-                         : fmt::format("zeros in place of {} of all elements",
-                                       ShareText(zeros, pair.size())),
-                {static_cast<double>(zeros) / static_cast<double>(pair.size())},
-                0.5,
-                0,
-                pair.ResidualOf(without_lost)});
-  }
-  if (zeros == 0 || others < kExaminedElementsMin) return;
   const std::string share = ShareText(zeros, pair.size());
   const double of_all =
       static_cast<double>(zeros) / static_cast<double>(pair.size());
-  pair.Offer({Kind::kZeros,
-              fmt::format("zeros in place of {} of all elements", share),
-              {of_all},
-              1.5,
-              0,
-              pair.ResidualOf(without_lost)});
+  pair.Offer(
+      {Kind::kZeros,
+       zeros == pair.size()
+           ? "zeros in place of all elements"
+           : fmt::format("zeros in place of {} of all elements", share),
+       {of_all},
+       is_all ? 0.5 : 1.5,
+       0,
+       pair.ResidualOf([&](size_t i) { return is_lost(i) ? 0 : golden[i]; })});
+  if (is_all) return;
   const double factor = gg > 0 ? gt / gg : 1;
   const double lost =
       static_cast<double>(zeros) / static_cast<double>(zeros + others);

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd.verify import gradients, recurrent, trees
 from msitd.verify.arguments import Arguments
+from msitd.verify.scores import roundoff
 from msitd.verify.table import RANDOM_REASON, RECURRENT, Kind, Spec
 from msitd.verify.unchecked import Unchecked
 
@@ -474,11 +475,11 @@ def attention(
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     scores = (q @ k.transpose(-2, -1)) * scale
     # Kernels compute scores, weights and their gradients in float32.
-    roundoff = torch.finfo(torch.float32).eps / 2
+    unit = roundoff(torch.float32)
     if steps is not None and not scores.requires_grad:
         # The partial sums of terms of one sign grow. Gradients have more noise than that.
         partial = scores.detach().abs() * (math.sqrt(q.shape[-1]) / 3)
-        scores = scores + steps.rounding(partial, roundoff)
+        scores = scores + steps.rounding(partial, unit)
     if at.get("is_causal"):
         open_places = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
         scores = scores.masked_fill(~open_places, -math.inf)
@@ -492,13 +493,13 @@ def attention(
     # Rows without open places are 0 in most kernels.
     empty = (scores == -math.inf).all(-1, keepdim=True)
     opened = torch.where(empty, torch.zeros_like(scores), scores)
-    weights = gradients.softmax(opened, -1, steps, roundoff=roundoff, terms=terms)
+    weights = gradients.softmax(opened, -1, steps, roundoff=unit, terms=terms)
     if steps is not None and weights.requires_grad:
         # Backwards make the weights again, from the logarithm of their sum.
         sums = torch.logsumexp(opened.detach(), -1, keepdim=True)
         # Nothing is known of a row whose sum has no digits after the point.
-        sums = (sums.abs() * _SUM_ROUNDINGS).clamp_max(1 / roundoff)
-        weights = weights * (1 + steps.rounding(sums, roundoff))
+        sums = (sums.abs() * _SUM_ROUNDINGS).clamp_max(1 / unit)
+        weights = weights * (1 + steps.rounding(sums, unit))
     weights = torch.where(empty, torch.zeros_like(weights), weights)
     out = {"0": weights @ v}
     if steps is not None and out["0"].requires_grad:
