@@ -1,6 +1,8 @@
 """When hooks advance the token, in inference and in training."""
 
 import io
+import subprocess
+import sys
 
 import msitd
 import pytest
@@ -226,6 +228,24 @@ def test_an_optimizer_that_is_made_later_is_found(steps, model):
 
     expected = [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (4, 0), (4, 1)]
     assert steps(model, train) == expected
+
+
+def test_a_process_without_optimizers_is_not_searched_for_them():
+    code = """
+import gc
+import torch
+from msitd._core.module import optimizers
+from msitd._core.module.optimizers import Hold
+
+model = torch.nn.Linear(2, 2)
+search, gc.get_objects = gc.get_objects, None
+assert optimizers.search(model.parameters()) == Hold.NOTHING
+gc.get_objects = search
+optimizer = torch.optim.AdamW(model.parameters())
+assert optimizers.search(model.parameters()) == Hold.PARAMETERS
+assert optimizers.search(torch.nn.Linear(2, 2).parameters()) == Hold.NOTHING
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_children_that_are_called_alone_make_steps_of_training(steps, model, client):
