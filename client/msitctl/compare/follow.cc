@@ -23,8 +23,6 @@ namespace {
 // Consecutive streams that may end with UNAVAILABLE and without a row.
 constexpr int kFruitlessRowStreamsMax = 10;
 constexpr std::chrono::milliseconds kRetryDelay(200);
-// The interval for checking whether a missing run exists.
-constexpr std::chrono::milliseconds kRunPoll(200);
 
 std::string PlaceText(const v1::ComparisonRow& row) {
   return ask::Printable(
@@ -140,28 +138,6 @@ void WaitingNotice::Show(const v1::Comparison& comparison) {
   }
   shown_ = text;
   fmt::print(stderr, "msitctl: {}\n", text);
-}
-
-ask::Outcome AwaitRun(Invocation& invocation, const std::string& run) {
-  const auto deadline = invocation.StreamDeadline();
-  for (bool has_told = false;; has_told = true) {
-    v1::Run found;
-    const ask::Outcome outcome =
-        invocation.AskByName(&v1::RunService::Stub::GetRun, run, found);
-    if (outcome.exit_code != ask::ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
-      return outcome;
-    }
-    if (!has_told) {
-      fmt::print(stderr, "msitctl: waiting for run {} to begin\n",
-                 ask::Printable(run));
-    }
-    if (invocation.interrupts().WaitFor(kRunPoll)) return ask::Interrupted();
-    if (Invocation::Clock::now() >= deadline) {
-      return invocation.OutcomeOf(
-          grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
-                       fmt::format("run {} has not begun in time", run)));
-    }
-  }
 }
 
 RowLines::RowLines(Invocation& invocation,

@@ -34,9 +34,6 @@ class WaitingNotice {
   std::string shown_;
 };
 
-// Waits until a run with this name exists.
-ask::Outcome AwaitRun(Invocation& invocation, const std::string& run);
-
 // Prints rows as they arrive: one line of text each, or columns if the user
 // selected some; CSV. In JSON, each row is an object on its own line. With
 // names, prints nothing. Thread-compatible.

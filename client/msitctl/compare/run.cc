@@ -21,6 +21,7 @@
 #include "client/msitctl/compare/report.h"
 #include "client/msitctl/compare/wait.h"
 #include "client/msitctl/flag/field_flags.h"
+#include "client/msitctl/verb/await_run.h"
 #include "client/msitctl/verb/partial.h"
 #include "client/msitctl/verb/selection_note.h"
 

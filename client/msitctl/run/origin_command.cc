@@ -9,6 +9,7 @@
 #include "client/ask/text/text.h"
 #include "client/msitctl/flag/field_flags.h"
 #include "client/msitctl/flag/not_empty.h"
+#include "client/msitctl/run/origin_follow.h"
 #include "client/msitctl/run/origin_text.h"
 #include "client/msitctl/verb/pages.h"
 #include "client/msitctl/verb/partial.h"
@@ -21,6 +22,7 @@ struct OriginFlags {
   std::string run;
   std::string where;
   bool strict = false;
+  bool follow = false;
   bool allow_partial = false;
   std::string at;  // See AddWorkerFlag.
 };
@@ -58,6 +60,11 @@ ask::Outcome End(const v1::FindOriginResponse& answer, bool allows_partial,
 }
 
 ask::Outcome FindOrigin(Invocation& invocation, const OriginFlags& flags) {
+  if (flags.follow && invocation.fanout() != nullptr) {
+    return ask::UsageError(
+        "--follow requires a single daemon: use --endpoint instead of "
+        "--endpoints");
+  }
   v1::FindOriginRequest request;
   request.set_run(flags.run);
   request.set_where(flags.where);
@@ -65,7 +72,9 @@ ask::Outcome FindOrigin(Invocation& invocation, const OriginFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(UseWorker(invocation, flags.at));
   v1::FindOriginResponse answer;
   MSITCTL_RETURN_IF_FAILED(
-      invocation.Ask(&v1::TensorService::Stub::FindOrigin, request, answer));
+      flags.follow ? FollowOrigin(invocation, request, answer)
+                   : invocation.Ask(&v1::TensorService::Stub::FindOrigin,
+                                    request, answer));
   PartialNotice partial(invocation);
   partial.See(flags.run, answer);
   MSITCTL_RETURN_IF_FAILED(Print(invocation, flags, answer));
@@ -82,8 +91,10 @@ void AddOriginVerb(CommandLine& line, CLI::App& noun) {
        .summary = "Find the op that made the first NaN or infinity of a run, "
                   "or the first tensor that meets a condition.",
        .examples = "msitctl run origin tp8-bf16\n"
-                   "msitctl run origin tp8-bf16 --where 'abs_max > 65504'",
-       .rpcs = "TensorService.FindOrigin",
+                   "msitctl run origin tp8-bf16 --where 'abs_max > 65504'\n"
+                   "msitctl run origin tp8-bf16 --follow",
+       .rpcs = "TensorService.FindOrigin, TensorService.SummarizeTensors, "
+               "RunService.GetRun, CaptureService.GetCaptureCoverage",
        .takes_nodes = true},
       [flags](Invocation& invocation) {
         const FieldFlags where{"predicate",
@@ -101,6 +112,10 @@ void AddOriginVerb(CommandLine& line, CLI::App& noun) {
                 "Do not ignore tensors whose NaN or infinities are expected: "
                 "attention masks, rows of a batch without a request, and "
                 "memory that was not written");
+  verb.add_flag("--follow", flags->follow,
+                "Search until a tensor meets the condition while the run is "
+                "recorded. Without one, end when the run is sealed, or when no "
+                "process has recorded it for 10 s");
   AddWorkerFlag(verb, flags->at);
   AddPartialFlag(verb, flags->allow_partial);
 }
