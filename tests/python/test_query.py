@@ -1,7 +1,9 @@
 """msitd.query: calls, errors, deadlines, pages and words."""
 
+import copy
 import dataclasses
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -67,6 +69,20 @@ def test_what_is_absent_is_none() -> None:
     assert (row.verdict, row.metrics, row.watches) == ("unmatched", {}, ())
     summary = from_message(new("Summary", max=0.0))
     assert (summary.min, summary.max, summary.sum) == (None, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["Run", "ComparisonRow", "Comparison", "Tensor"])
+def test_dataclasses_of_messages_are_ordinary_objects(name: str) -> None:
+    made = from_message(new(name))
+    fields = {f.name: getattr(made, f.name) for f in dataclasses.fields(made)}
+    assert type(made)(**fields) == made
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
+    assert dataclasses.replace(made) == made
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.name = "x"
+    other = from_message(new(name))
+    for key, value in fields.items():
+        assert not isinstance(value, dict) or getattr(other, key) is not value
 
 
 def test_metrics_are_found_by_name() -> None:
