@@ -164,10 +164,17 @@ def dtype_of(name: str) -> torch.dtype:
     """
     import torch
 
-    if name in _DTYPES and hasattr(torch, name):
-        found: torch.dtype = getattr(torch, name)
-        return found
-    raise Unchecked("it has a dtype that torch cannot compute with")
+    if not has_dtype(name):
+        raise Unchecked("it has a dtype that torch cannot compute with")
+    found: torch.dtype = getattr(torch, name)
+    return found
+
+
+def has_dtype(name: str) -> bool:
+    """Returns whether torch has a dtype of this name that can be computed with."""
+    import torch
+
+    return name in _DTYPES and hasattr(torch, name)
 
 
 def _number_of(text: str) -> Any:

@@ -17,10 +17,12 @@ from msitd import query
 from msitd.query import select
 from msitd.query.arrays import to_torch
 from msitd.query.errors import QueryError
-from msitd.verify.arguments import Leaf, dtype_of
+from msitd.verify.arguments import Leaf, dtype_of, has_dtype
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from msitd.query import Connection, RecordKind, Tensor
@@ -31,6 +33,14 @@ RECORDS_MAX = 1 << 20
 _CACHE_BYTES_MAX = 256 << 20
 # Maximum number of these tensors. Small ones need more memory than their bytes.
 _CACHE_TENSORS_MAX = 16 << 10
+# Tensors that are read together: their sizes, names and number are limited. All of
+# them fit into the memory of kept tensors.
+_SMALL_BYTES_MAX = 1 << 20
+_TOGETHER_BYTES_MAX = 16 << 20
+_TOGETHER_NAME_BYTES_MAX = 48 << 10
+_TOGETHER_MAX = 1000
+# What a name takes in a message in addition to its bytes.
+_NAME_EXTRA_BYTES = 4
 
 _VALUES: tuple[RecordKind, ...] = ("number", "text", "none", "dtype", "other")
 # The kinds of arguments and results.
@@ -139,7 +149,10 @@ def read_group(
 
 
 class TensorReader:
-    """Reads the bytes of tensors, and keeps those that were read last."""
+    """Reads the bytes of tensors, and keeps those that were read last.
+
+    A small tensor is read together with those that are expected after it.
+    """
 
     def __init__(self, daemon: Connection, size_max: int) -> None:
         self._daemon = daemon
@@ -148,6 +161,17 @@ class TensorReader:
             collections.OrderedDict()
         )
         self._known_bytes = 0
+        self._expected: Sequence[Tensor] = ()
+        # Positions of the expected tensors, by name.
+        self._positions: dict[str, int] = {}
+        # Position of the first one that was not considered yet.
+        self._looked_to = 0
+
+    def expect(self, records: Sequence[Tensor]) -> None:
+        """States which tensors are likely to be read next, in this order."""
+        self._expected = records
+        self._positions = {each.name: at for at, each in enumerate(records)}
+        self._looked_to = 0
 
     def read(self, record: Tensor) -> torch.Tensor:
         """Returns a tensor, which the caller must not change.
@@ -162,7 +186,9 @@ class TensorReader:
             raise Unchecked("a tensor is the shard of a rank")
         if record.size_bytes > self._size_max:
             raise Unchecked("a tensor is larger than --size-max")
-        key = (record.hash, record.dtype, record.shape)
+        key = _key_of(record)
+        if key not in self._known:
+            self._read_together(record)
         found = self._known.get(key)
         if found is not None:
             self._known.move_to_end(key)
@@ -178,6 +204,54 @@ class TensorReader:
         self._keep(key, tensor)
         return tensor
 
+    def _read_together(self, record: Tensor) -> None:
+        """Reads an expected tensor and some that follow it, as far as that works."""
+        wanted = self._following(record)
+        if len(wanted) < 2:
+            return
+        try:
+            for each, data in self._daemon.tensors._read_small(wanted):
+                if len(data) == each.size_bytes:
+                    tensor = to_torch(bytearray(data), each.dtype, each.shape)
+                    self._keep(_key_of(each), tensor)
+        except QueryError:
+            # The tensor is then read on its own, which reports the error.
+            return
+
+    def _following(self, record: Tensor) -> list[Tensor]:
+        """Returns the tensor and those after it that can be read in one call.
+
+        Looks at each expected tensor only once. An earlier call left out some of
+        those that are not known.
+        """
+        at = self._positions.get(record.name, -1)
+        if at < self._looked_to or not self._is_small(record):
+            return []
+        out: dict[Any, Tensor] = {}
+        size = name_size = 0
+        while at < len(self._expected):
+            each = self._expected[at]
+            key = _key_of(each)
+            if key not in self._known and key not in out and self._is_small(each):
+                size += each.size_bytes
+                name_size += len(each.name.encode()) + _NAME_EXTRA_BYTES
+                is_full = size > _TOGETHER_BYTES_MAX or len(out) == _TOGETHER_MAX
+                if is_full or name_size > _TOGETHER_NAME_BYTES_MAX:
+                    break
+                out[key] = each
+            at += 1
+        self._looked_to = at
+        return list(out.values())
+
+    def _is_small(self, record: Tensor) -> bool:
+        """Returns whether a tensor may be read together with others."""
+        return (
+            record.has_bytes
+            and not record.placement
+            and record.size_bytes <= min(_SMALL_BYTES_MAX, self._size_max)
+            and has_dtype(record.dtype)
+        )
+
     def _keep(self, key: Any, tensor: torch.Tensor) -> None:
         self._known[key] = tensor
         self._known_bytes += tensor.nbytes
@@ -186,3 +260,8 @@ class TensorReader:
         ):
             _, oldest = self._known.popitem(last=False)
             self._known_bytes -= oldest.nbytes
+
+
+def _key_of(record: Tensor) -> tuple[str, str, tuple[int, ...]]:
+    """Returns what equal tensors have in common."""
+    return record.hash, record.dtype, record.shape

@@ -113,6 +113,7 @@ class Worker:
         for key in group.calls:
             counts[key.op] = counts.get(key.op, 0) + 1
         found: dict[tuple[CallKey, str], dict[str, Checked | Unchecked]] = {}
+        self._reader.expect(group.tensors)
         for number, record in enumerate(group.tensors):
             key = CallKey(record.op, record.call)
             if record.io not in records.IOS or (key, record.io, record.index) in done:
