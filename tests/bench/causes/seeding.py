@@ -21,6 +21,7 @@ HALVES = (
     "held_out_3",
     "held_out_4",
     "held_out_5",
+    "held_out_6",
 )
 FAMILIES = {
     "rope": "RoPE pairing and base",

@@ -19,6 +19,7 @@ SIZES = {
     "held_out_3": Config(hidden=120, inner=208, heads=6, kv_heads=2),
     "held_out_4": Config(hidden=144, inner=200, heads=12, kv_heads=4),
     "held_out_5": Config(hidden=160, inner=216, heads=8, kv_heads=4),
+    "held_out_6": Config(hidden=176, inner=248, heads=8, kv_heads=2),
 }
 DRAWS = {
     "calibration": 0,
@@ -27,6 +28,7 @@ DRAWS = {
     "held_out_3": 13,
     "held_out_4": 24,
     "held_out_5": 53,
+    "held_out_6": 71,
 }
 WORLD_SIZE = 2
 

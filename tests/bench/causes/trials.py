@@ -18,6 +18,10 @@ import held_out_4_systems  # noqa: F401
 import held_out_5_attention  # noqa: F401
 import held_out_5_parts  # noqa: F401
 import held_out_5_systems  # noqa: F401
+import held_out_6_attention  # noqa: F401
+import held_out_6_parts  # noqa: F401
+import held_out_6_positions  # noqa: F401
+import held_out_6_systems  # noqa: F401
 import held_out_attention  # noqa: F401
 import held_out_parts  # noqa: F401
 import held_out_systems  # noqa: F401
