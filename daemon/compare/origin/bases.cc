@@ -214,7 +214,7 @@ class BasisFinder {
     }
     if (of.same != CallTree::kNone) return carried_[of.same];
     if (of.role == Role::kInput) return ReceivedBy(call.parent);
-    Carried out = call.has_parts ? ReceivedBy(of.call) : ScopeOf(of.call);
+    Carried out = call.has_parts ? ReceivedBy(of.call) : OfThisTokenIn(of.call);
     const Given& given = given_[of.call];
     if (!given.has_wide_input) out.Take(given.coarsest);
     if (is_trained) out.Take(parameters->second);
@@ -230,7 +230,7 @@ class BasisFinder {
   // received so far. If all of these are equal, the code can have made a
   // difference only from state, which it can have received at earlier tokens.
   Carried ReceivedBy(int32_t call) {
-    const Carried& received = ScopeOf(call);
+    const Carried received = OfThisTokenIn(call);
     if (received.type != DType::kUnspecified || call == CallTree::kNone ||
         past_.type == DType::kUnspecified) {
       return received;
@@ -238,6 +238,17 @@ class BasisFinder {
     const auto past = received_.find(tree_.calls()[call].op);
     return past == received_.end() ? received
                                    : Carried{past->second, CallTree::kNone};
+  }
+
+  // The same without earlier tokens. Gradients depend on the tensors of the
+  // forward pass, except for those of linear ops.
+  Carried OfThisTokenIn(int32_t call) {
+    Carried out = ScopeOf(call);
+    if (call != CallTree::kNone) {
+      const int32_t forward = tree_.calls()[call].forward;
+      if (forward != CallTree::kNone) out.Take(ScopeOf(forward));
+    }
+    return out;
   }
 
   bool FollowsGradient(int32_t event) const {

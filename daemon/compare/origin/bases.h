@@ -46,6 +46,8 @@ using ReceivedTypes = std::map<std::string, DType, std::less<>>;
 //   its own token is equal, the code may have read it from its state, such as a
 //   cache. It has the coarsest type of the tensors that differ and that the
 //   code of the same op has received at earlier tokens, if there are any.
+// - A gradient is computed from the gradients that its op received, and from
+//   the tensors that the op received in the forward pass.
 // - After an earlier training step, a parameter and the outputs of its op have
 //   the type of the parameter's gradient, because the step has changed the
 //   parameter.

@@ -2,9 +2,11 @@
 #include "daemon/compare/origin/call_tree.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace msitd::compare {
 namespace {
@@ -47,9 +49,20 @@ void CallTree::AddEvents() {
     if (pair.target != nullptr) is_matched[event.call] = true;
   }
   nesting_.FindParents();
+  std::map<std::pair<std::string_view, int32_t>, int32_t> forward_calls;
   for (const CallNesting::Call& call : nesting_.calls()) {
     const bool matched = is_matched[calls_.size()];
+    if (!call.is_backward) {
+      forward_calls.emplace(std::pair(call.op, call.number),
+                            static_cast<int32_t>(calls_.size()));
+    }
     calls_.push_back({call, matched});
+  }
+  for (Call& call : calls_) {
+    const auto forward = forward_calls.find({call.op, call.number});
+    if (call.is_backward && forward != forward_calls.end()) {
+      call.forward = forward->second;
+    }
   }
 }
 

@@ -32,6 +32,9 @@ class CallTree {
     // call the ops of all parts elsewhere. The target run then lacks these
     // calls. Otherwise, they may only have other names there.
     bool has_lone_parts = false;
+    // For the backward of a call: that call, whose tensors the derivative
+    // depends on. kNone if it was not recorded, and for all other calls.
+    int32_t forward = kNone;
   };
 
   struct Event {

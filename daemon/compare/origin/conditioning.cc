@@ -253,13 +253,6 @@ void Conditioning::Advance() {
     drift_.emplace(*tree_);
     scopes_.assign(tree_->calls().size() + 1, ExplainedError());
     given_.assign(tree_->calls().size(), Given());
-    forward_calls_.clear();
-    for (size_t i = 0; i < tree_->calls().size(); ++i) {
-      const CallTree::Call& call = tree_->calls()[i];
-      if (call.is_backward) continue;
-      forward_calls_.emplace(std::pair(call.op, call.number),
-                             static_cast<int32_t>(i));
-    }
   }
   const size_t end = std::min(errors_.size(), tree_->event_count());
   for (size_t i = explained_.size(); i < end; ++i) {
@@ -337,9 +330,8 @@ Conditioning::ExplainedError Conditioning::CarriedByForward(int32_t event,
                                                             int32_t call) {
   if (call == CallTree::kNone) return {};
   const CallTree::Call& code = tree_->calls()[call];
-  const auto forward = forward_calls_.find({code.op, code.number});
-  if (forward == forward_calls_.end()) return {};
-  ExplainedError out = ScopeOf(forward->second);
+  if (code.forward == CallTree::kNone) return {};
+  ExplainedError out = ScopeOf(code.forward);
   if (code.has_parts) {
     // Code that has received equal gradients adds no more than the error that
     // its forward pass has received.

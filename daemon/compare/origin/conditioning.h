@@ -264,8 +264,6 @@ class Conditioning {
   // The largest explained error among the tensors that the code of each call
   // has received so far. The first entry is for CallTree::kNone.
   std::vector<ExplainedError> scopes_;
-  // The calls of the forward pass, by op and number.
-  std::map<std::pair<std::string_view, int32_t>, int32_t> forward_calls_;
   // The last gradient of each op's parameters, and the largest error of all.
   std::map<std::string_view, int32_t> weight_gradients_;
   double largest_gradient_error_ = 0;

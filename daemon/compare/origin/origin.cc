@@ -201,14 +201,14 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   // The same bytes were recorded before, at another point.
   if (of.same != kNone) return Worst({of.same}, false, is_unread_[of.same]);
   const CallTree::Call& call = tree_->calls()[of.call];
-  const Scope& around = ScopeOf(call.parent);
+  const Scope around = WithForward(call.parent, ScopeOf(call.parent));
   if (of.role == Role::kInput) {
     return with_others(
         Worst({around.worst}, around.worst == kNone && around.has_unknown,
               around.has_unread),
         around);
   }
-  const Scope own = GivenTo(event);
+  const Scope own = WithForward(of.call, GivenTo(event));
   if (!call.has_input && !call.has_parts) {
     // The inputs were not recorded. Most likely they are the tensors before
     // this one.

@@ -304,6 +304,9 @@ class OriginFinder {
   // Returns what the call with the output `event` has received. If its tensors
   // have several counterparts, those of the same target call count.
   Scope GivenTo(int32_t event);
+  // Returns what the code of `call` has received: `own` and, for a backward,
+  // the tensors of its forward pass.
+  Scope WithForward(int32_t call, Scope own);
   // Returns the event that is the cause of `event`, or kNobody or kNotKnown.
   // Errors up to `noise` count as rounding.
   int32_t MakerOf(int32_t event, double noise);

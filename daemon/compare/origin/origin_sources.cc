@@ -17,6 +17,21 @@ constexpr int32_t kSourcesReach = 4096;
 
 }  // namespace
 
+OriginFinder::Scope OriginFinder::WithForward(int32_t call, Scope own) {
+  const int32_t forward =
+      call == CallTree::kNone ? CallTree::kNone : tree_->calls()[call].forward;
+  if (forward == CallTree::kNone) return own;
+  const Scope& of_forward = ScopeOf(forward);
+  if (of_forward.worst != CallTree::kNone &&
+      (own.worst == CallTree::kNone ||
+       errors_[of_forward.worst] > errors_[own.worst])) {
+    own.worst = of_forward.worst;
+  }
+  own.has_failed = own.has_failed || of_forward.has_failed;
+  own.has_others = own.has_others || of_forward.has_others;
+  return own;
+}
+
 std::vector<size_t> OriginFinder::SourcesOf(size_t pair, size_t count) const {
   std::vector<size_t> out;
   const auto event = static_cast<int32_t>(pair);

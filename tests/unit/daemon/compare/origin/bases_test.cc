@@ -179,6 +179,26 @@ TEST_F(BasesTest, ParameterOfALaterStepCarriesWhatItsGradientsDo) {
   EXPECT_EQ(VerdictOf("frozen1#"), v1::FAIL);
 }
 
+TEST_F(BasesTest, GradientCarriesWhatItsForwardPassReceived) {
+  // A loss in a wide type, of narrow logits.
+  Compare({{"head", Io::kOutput, 4, 0.01F, kWide, kNarrow},
+           {"loss", Io::kInput, 4, 0.01F},
+           {"loss", Io::kOutput, 3, 0.001F},
+           {"loss", Io::kGradOutput, 1, 0},
+           {"loss", Io::kGradInput, 7, 0.01F}});
+  EXPECT_EQ(VerdictOf("loss"), v1::PASS) << ReasonOf("loss");
+  EXPECT_THAT(ReasonOf("loss"), HasSubstr("judged as bfloat16"));
+}
+
+TEST_F(BasesTest, GradientOfAWideForwardPassIsJudgedAsWide) {
+  Compare({{"head", Io::kOutput, 4, 0.01F, kWide, kNarrow},
+           {"loss", Io::kInput, 5, 0},
+           {"loss", Io::kOutput, 3, 0},
+           {"loss", Io::kGradOutput, 1, 0},
+           {"loss", Io::kGradInput, 7, 0.01F}});
+  EXPECT_EQ(VerdictOf("loss"), v1::FAIL);
+}
+
 TEST_F(BasesTest, StateBehindAGradientCarriesWhatTheGradientDoes) {
   Compare({{"fc", Io::kGradOutput, 4, 0.01F, kNarrow, kNarrow},
            {"fc", Io::kGradWeight, 5, 0.01F},

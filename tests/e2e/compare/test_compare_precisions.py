@@ -1,0 +1,119 @@
+"""Steps of a training in float32 and in bfloat16."""
+
+from collections.abc import Callable
+
+import msitd
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from daemon import Daemon
+
+WORDS = torch.randint(0, 97, (24,), generator=torch.Generator().manual_seed(3))
+LOSSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "cross entropy": lambda y: functional.cross_entropy(y.float(), WORDS),
+    "after a cast": lambda y: functional.mse_loss(y.to(torch.float32) * 1.0, 0 * y),
+    "probabilities": lambda y: functional.nll_loss(
+        torch.log(functional.softmax(y, -1, dtype=torch.float32)), WORDS
+    ),
+}
+
+
+class Norm(nn.Module):
+    """Computes in float32, as the norms of transformers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.weight * wide.to(x.dtype)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = Norm()
+        self.fc = nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.fc(self.norm(x))
+
+
+def record(
+    daemon: Daemon,
+    run: str,
+    dtype: torch.dtype,
+    loss: Callable[[torch.Tensor], torch.Tensor],
+    *blocks: type[nn.Module],
+) -> None:
+    torch.manual_seed(0)
+    layers = [block() for block in blocks] or [nn.Linear(32, 64), nn.GELU()]
+    model = nn.Sequential(*layers, nn.Linear(32 if blocks else 64, 97)).to(dtype)
+    x = torch.randn(24, 32).to(dtype)
+    with (
+        msitd.Client(run, endpoint=f"unix:{daemon.socket_dir}") as client,
+        msitd.register_hook(model, client, gradients=True),
+        msitd.register_api(client, gradients=True),
+    ):
+        loss(model(x)).backward()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_in_float32_agrees(daemon: Daemon, name: str) -> None:
+    record(daemon, "g", torch.float32, LOSSES[name])
+    record(daemon, "t", torch.bfloat16, LOSSES[name])
+    daemon.ctl("compare", "run", "g", "t")
+
+
+class Doubled(torch.autograd.Function):
+    """Has a wrong backward."""
+
+    @staticmethod
+    def forward(_: object, x: torch.Tensor) -> torch.Tensor:
+        return x * 1.0
+
+    @staticmethod
+    def backward(_: object, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * 2.0
+
+
+class Head(nn.Module):
+    def __init__(self, is_wrong: bool) -> None:
+        super().__init__()
+        self.is_wrong = is_wrong
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Doubled.apply(x) if self.is_wrong else x * 1.0
+
+
+def test_a_wrong_gradient_of_such_a_loss_is_still_named(daemon: Daemon) -> None:
+    for run, dtype in (("g", torch.float32), ("t", torch.bfloat16)):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(32, 97), Head(run == "t")).to(dtype)
+        x = torch.randn(24, 32).to(dtype)
+        with (
+            msitd.Client(run, endpoint=f"unix:{daemon.socket_dir}") as client,
+            msitd.register_hook(model, client, gradients=True),
+        ):
+            functional.cross_entropy(model(x).float(), WORDS).backward()
+    answer = daemon.ctl_json("compare", "run", "g", "t", "--rows", "none", expect=1)
+    (maker,) = answer["comparison"]["makers"]
+    assert (maker["kind"], maker["op"]) == ("OP", "root.1")
+    assert maker["row"]["io"] == "IO_GRAD_INPUT"
+
+
+def test_gradients_of_casts_that_one_run_makes_are_counted(daemon: Daemon) -> None:
+    loss = LOSSES["cross entropy"]
+    record(daemon, "g", torch.float32, loss, Block, Block)
+    record(daemon, "t", torch.bfloat16, loss, Block, Block)
+    answer = daemon.ctl_json("compare", "run", "g", "t", "--rows", "none", expect=4)
+    assert not answer["comparison"].get("makers"), answer["comparison"]["makers"]
+    words = ("compare", "rows", "latest", "--verdict", "skipped")
+    rows = daemon.ctl_json(*words, expect=4)["rows"]
+    assert {row["op"] for row in rows} == {"Tensor.float"}
+    assert all("only the target converts" in row["reason"] for row in rows)
+    assert 2 <= len(rows) <= 4
