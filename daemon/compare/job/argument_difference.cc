@@ -74,20 +74,36 @@ std::string Shown(const std::string& value) {
   return is_cut ? out + "..." : out;
 }
 
-absl::StatusOr<Arguments> ArgumentsOf(storage::RunReader& run,
-                                      const TensorKey& call,
-                                      storage::StopCheck stop) {
+// Returns what selects all values that calls received at the rank and token of
+// `call`.
+Selector ValuesAt(const TensorKey& call) {
   Selector selector;
   selector.ranks = {call.rank};
   selector.tokens = {{call.token, call.token}};
-  // A name with a wildcard selects itself and possibly other ops, which are
-  // skipped below.
-  selector.op_patterns = {call.op};
   selector.ios = {Io::kInput};
   for (int number = 0; number < kRecordKindCount; ++number) {
     const auto kind = static_cast<RecordKind>(number);
     if (IsValue(kind)) selector.kinds.push_back(kind);
   }
+  return selector;
+}
+
+// Returns whether the values of arguments were recorded there.
+absl::StatusOr<bool> HasValues(storage::RunReader& run, const TensorKey& call,
+                               storage::StopCheck stop) {
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
+                         run.Scan(ValuesAt(call), ""));
+  storage::TensorInfo value;
+  return scan->Next(value, stop);
+}
+
+absl::StatusOr<Arguments> ArgumentsOf(storage::RunReader& run,
+                                      const TensorKey& call,
+                                      storage::StopCheck stop) {
+  Selector selector = ValuesAt(call);
+  // A name with a wildcard selects itself and possibly other ops, which are
+  // skipped below.
+  selector.op_patterns = {call.op};
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          run.Scan(selector, ""));
   Arguments out;
@@ -114,6 +130,13 @@ absl::StatusOr<ArgumentDifferences> FindArgumentDifferences(
   MSITD_ASSIGN_OR_RETURN(const Arguments target_arguments,
                          ArgumentsOf(target_run, target, stop));
   ArgumentDifferences out;
+  if (golden_arguments.empty() != target_arguments.empty()) {
+    const bool is_golden = golden_arguments.empty();
+    MSITD_ASSIGN_OR_RETURN(const bool has_values,
+                           HasValues(is_golden ? golden_run : target_run,
+                                     is_golden ? golden : target, stop));
+    if (!has_values) return out;
+  }
   std::vector<std::string> texts;
   bool only_golden = false;
   bool only_target = false;
