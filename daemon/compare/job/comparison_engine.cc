@@ -450,6 +450,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
   reasons_.clear();
   choice_budget_ = ChoiceBudget();
   row_sum_budget_ = RowSumBudget();
+  lone_conversions_ = LoneConversionsOf(group.pairs);
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
@@ -490,7 +491,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     if (row_.verdict() == v1::UNMATCHED) {
       MSITD_RETURN_IF_ERROR(ExplainUnmatched(pair, group.rank));
     }
-    JudgeOrigin(group, plan.basis, judgment);
+    JudgeOrigin(group, plan, judgment);
     const bool is_flipped = JudgeFlipped(pair, plan);
     // A row that is skipped on request lacks a side. One that is compared only
     // in part, in views, is marked already.
@@ -532,19 +533,6 @@ absl::Status ComparisonEngine::EmitPair(const TensorGroup& group, size_t pair,
         inputs, DescribeInputs(group.pairs[pair], judgment.difference));
   }
   return EmitRow(judgment.metrics, &group, inputs, row_);
-}
-
-void ComparisonEngine::JudgeOrigin(const TensorGroup& group,
-                                   const PairBasis& basis,
-                                   const Judgment& judgment) {
-  AddToConditioning(group.pairs[row_numbers_.size()], basis, judgment.metrics);
-  if (group.window == 0) {
-    origins_.Judge(judgment.judged(), basis.basis.computed_in, row_);
-    return;
-  }
-  // The tensors of earlier windows are no longer in memory.
-  origins_.PassOver();
-  if (row_.verdict() == v1::FAIL) row_.set_origin(v1::UNKNOWN_INPUTS);
 }
 
 void ComparisonEngine::Watch(const RowMetrics& metrics,

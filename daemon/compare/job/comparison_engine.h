@@ -41,6 +41,7 @@
 #include "daemon/compare/origin/bases.h"
 #include "daemon/compare/origin/conditioning.h"
 #include "daemon/compare/origin/findings.h"
+#include "daemon/compare/origin/lone_conversions.h"
 #include "daemon/compare/origin/origin.h"
 #include "daemon/compare/origin/pairing_hints.h"
 #include "daemon/compare/shard/layout_hint.h"
@@ -366,8 +367,11 @@ class ComparisonEngine {
   bool JudgeFlipped(const TensorPair& pair, const PairPlan& plan);
   bool IsByDefault(const TensorPair& pair, const PairPlan& plan) const;
   // Sets the origin of `row_`, which is the row of the next pair of the group.
-  void JudgeOrigin(const TensorGroup& group, const PairBasis& basis,
+  void JudgeOrigin(const TensorGroup& group, const PairPlan& plan,
                    const Judgment& judgment);
+  // Skips `row_` if it fails by the default policy and is a gradient that
+  // LoneConversionsOf names. Returns whether the row was skipped.
+  bool LeaveOutConversion(const PairPlan& plan);
   // True if the filter may exclude ops that the code of a cause calls, or the
   // results of these ops. `row` is the tensor that the cause produced.
   bool HidesPartsOf(const v1::Maker& maker, const TensorKey& row) const;
@@ -416,8 +420,9 @@ class ComparisonEngine {
   std::vector<int64_t> row_numbers_;
   // By pair: reasons of rows that may be shown as causes.
   std::map<size_t, std::string> reasons_;
-  ChoiceBudget choice_budget_;   // For the current group.
-  RowSumBudget row_sum_budget_;  // For the current group.
+  ChoiceBudget choice_budget_;              // For the current group.
+  RowSumBudget row_sum_budget_;             // For the current group.
+  std::vector<Converts> lone_conversions_;  // For the current group.
   // The slopes of errors by row sums, by rank, op, call and index.
   std::map<std::tuple<int32_t, std::string, int32_t, std::string>, RowSlopes>
       slopes_;

@@ -320,4 +320,41 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   }
 }
 
+bool ComparisonEngine::LeaveOutConversion(const PairPlan& plan) {
+  const size_t pair = row_numbers_.size();
+  if (lone_conversions_.empty() || row_.verdict() != v1::FAIL ||
+      !plan.verification.is_default ||
+      lone_conversions_[pair] == Converts::kNoneOrBoth) {
+    return false;
+  }
+  const bool is_golden = lone_conversions_[pair] == Converts::kOnlyGolden;
+  row_.set_verdict(v1::SKIPPED);
+  row_.set_reason(fmt::format(
+      "not decided, because only {} converts the argument; {} returns it, so "
+      "that its gradient includes other uses",
+      is_golden ? "golden" : "the target",
+      is_golden ? "the target" : "golden"));
+  return true;
+}
+
+void ComparisonEngine::JudgeOrigin(const TensorGroup& group,
+                                   const PairPlan& plan,
+                                   const Judgment& judgment) {
+  if (LeaveOutConversion(plan)) {
+    conditioning_.Add(std::nullopt, std::nullopt, /*fails=*/false,
+                      DType::kUnspecified);
+    origins_.PassOver();
+    return;
+  }
+  AddToConditioning(group.pairs[row_numbers_.size()], plan.basis,
+                    judgment.metrics);
+  if (group.window == 0) {
+    origins_.Judge(judgment.judged(), plan.basis.basis.computed_in, row_);
+    return;
+  }
+  // The tensors of earlier windows are no longer in memory.
+  origins_.PassOver();
+  if (row_.verdict() == v1::FAIL) row_.set_origin(v1::UNKNOWN_INPUTS);
+}
+
 }  // namespace msitd::compare

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/origin/lone_conversions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/fake_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LoneConversionsTest : public ::testing::Test {
+ protected:
+  // Records a call that gives `made` for `given`, and its gradients.
+  static void Record(RunRecorder& run, DType given, float made, DType type,
+                     float gradient) {
+    const auto add = [&](Io io, DType dtype, float value) {
+      const std::vector<float> values = {value, 2 * value, -value, 3 * value};
+      RecordedTensor tensor = dtype == DType::kBfloat16
+                                  ? Bfloats("m.float", values)
+                                  : Floats("m.float", values);
+      tensor.io = io;
+      run.Record(tensor);
+    };
+    add(Io::kInput, given, 1);
+    add(Io::kOutput, type, made);
+    add(Io::kGradOutput, type, gradient);
+    add(Io::kGradInput, given, gradient);
+  }
+
+  v1::Comparison Compare() {
+    RowObserver observer;
+    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    EXPECT_TRUE(status.ok()) << status;
+    rows_ = observer.rows;
+    return observer.comparison;
+  }
+
+  testing::FakeStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  std::vector<v1::ComparisonRow> rows_;
+};
+
+constexpr DType kSingle = DType::kFloat32;
+constexpr DType kBrain = DType::kBfloat16;
+
+TEST_F(LoneConversionsTest, GradientsOfAConversionInOneRunAreNotDecided) {
+  Record(golden_, kSingle, 1, kSingle, 5);
+  Record(target_, kBrain, 1, kSingle, 9);
+  const v1::Comparison comparison = Compare();
+  ASSERT_EQ(rows_.size(), 4U);
+  EXPECT_EQ(rows_[1].verdict(), v1::PASS);
+  for (const int gradient : {2, 3}) {
+    EXPECT_EQ(rows_[gradient].verdict(), v1::SKIPPED);
+    EXPECT_TRUE(rows_[gradient].not_compared());
+    EXPECT_THAT(rows_[gradient].reason(),
+                HasSubstr("only the target converts"));
+  }
+  EXPECT_EQ(comparison.makers_size(), 0);
+}
+
+TEST_F(LoneConversionsTest, GoldenMayBeTheRunThatConverts) {
+  Record(golden_, kBrain, 1, kSingle, 9);
+  Record(target_, kSingle, 1, kSingle, 5);
+  Compare();
+  EXPECT_EQ(rows_[2].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows_[2].reason(), HasSubstr("only golden converts"));
+}
+
+TEST_F(LoneConversionsTest, OtherCallsAreJudged) {
+  // The target does not convert, the golden result is another tensor, and both
+  // runs convert.
+  const struct {
+    DType golden;
+    float golden_made;
+    DType target;
+    float target_made;
+  } cases[] = {{kSingle, 1, kSingle, 1},
+               {kSingle, 2, kBrain, 2},
+               {kBrain, 1, kBrain, 1}};
+  for (const auto& one : cases) {
+    testing::FakeStore store;
+    RunRecorder golden(store, "g");
+    RunRecorder target(store, "t");
+    Record(golden, one.golden, one.golden_made, kSingle, 5);
+    Record(target, one.target, one.target_made, kSingle, 9);
+    RowObserver observer;
+    ASSERT_TRUE(ComparisonEngine(store, plan_, observer).Run().ok());
+    EXPECT_EQ(observer.rows[2].verdict(), v1::FAIL);
+  }
+}
+
+}  // namespace
+}  // namespace msitd::compare
