@@ -384,6 +384,9 @@ class ComparisonEngine {
   std::vector<NumberDifference> BlameArguments(const TensorGroup& group,
                                                const FoundMaker& found,
                                                v1::Maker& maker);
+  // If the cause is a softmax that is correct in both runs (AreOfOwnScores),
+  // replaces it by an unknown one and returns true.
+  bool IsOfOwnScores(const TensorGroup& group, size_t pair, v1::Maker& maker);
   // Adds the simple mistakes that explain the difference of a cause, whose
   // tensor is that of `pair`. Reads its elements. Leaves out factors and
   // constants that are only the difference of an argument.

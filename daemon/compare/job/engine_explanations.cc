@@ -8,6 +8,7 @@
 #include "daemon/compare/job/argument_difference.h"
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/job/op_examiner.h"
+#include "daemon/compare/job/own_scores.h"
 #include "protos/base/dtype.h"
 
 // Explains the differences of causes by simple mistakes.
@@ -72,6 +73,28 @@ bool RepeatsArgument(const explain::Explanation& explanation,
 }
 
 }  // namespace
+
+bool ComparisonEngine::IsOfOwnScores(const TensorGroup& group, size_t pair,
+                                     v1::Maker& maker) {
+  if (examined_ops_ == kExaminedOpsMax || plan_.reading != Reading::kBytes ||
+      maker.kind() != v1::Maker::OP || !IsSoftmax(maker.op()) ||
+      maker.input_error() == 0) {
+    return false;
+  }
+  ++examined_ops_;
+  for (const size_t source : origins_.SourcesOf(pair, kTriedSourcesMax)) {
+    const absl::StatusOr<bool> outcome =
+        AreOfOwnScores(group.pairs[source], group.pairs[pair],
+                       {*golden_, *target_}, observer_);
+    if (!outcome.ok() || !*outcome) continue;
+    maker.set_kind(v1::Maker::NOT_KNOWN);
+    maker.set_note(
+        "each run has the softmax of its own scores, whose small differences "
+        "it amplifies, as in rows that a mask closes entirely");
+    return true;
+  }
+  return false;
+}
 
 void ComparisonEngine::ExplainMaker(
     const TensorGroup& group, size_t pair,

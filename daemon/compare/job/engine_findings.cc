@@ -118,6 +118,10 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
     const bool is_own_code = failure.maker.kind() == v1::Maker::OWN_CODE;
     if (is_further && is_own_code) return;
     failure.is_independent = found->is_independent && !is_own_code;
+    if (IsOfOwnScores(group, found->pair, failure.maker)) {
+      if (is_further) return;
+      failure.is_independent = false;
+    }
   }
   AddEqualTensors(group, found->pair, failure.maker);
   ExplainMaker(group, found->pair, arguments, failure.maker);

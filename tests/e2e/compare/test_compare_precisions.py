@@ -117,3 +117,50 @@ def test_gradients_of_casts_that_one_run_makes_are_counted(daemon: Daemon) -> No
     assert {row["op"] for row in rows} == {"Tensor.float"}
     assert all("only the target converts" in row["reason"] for row in rows)
     assert 2 <= len(rows) <= 4
+
+
+def attention(x: torch.Tensor, factor: float = 1.0) -> torch.Tensor:
+    """Attention of a padded batch, whose mask closes positions with -1e4."""
+    x = x.reshape(2, 8, 16)
+    is_open = torch.ones(8, 8).tril().bool().expand(2, 8, 8).clone()
+    is_open[0, :, :4] = False
+    mask = torch.where(is_open, 0.0, -1e4).to(x.dtype)
+    weights = functional.softmax(x @ x.transpose(1, 2) * factor + mask, -1)
+    return weights @ x
+
+
+def record_attention(
+    daemon: Daemon, run: str, dtype: torch.dtype, scale: float
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(16, 16).to(dtype)
+    with (
+        msitd.Client(run, endpoint=f"unix:{daemon.socket_dir}") as client,
+        msitd.register_api(client),
+    ):
+        attention(x, scale)
+
+
+def test_a_correct_softmax_of_closed_rows_is_not_named(daemon: Daemon) -> None:
+    record_attention(daemon, "g", torch.float32, 0.5)
+    record_attention(daemon, "t", torch.bfloat16, 0.5)
+    answer = daemon.ctl_json("compare", "run", "g", "t", "--rows", "none", expect=1)
+    (maker,) = answer["comparison"]["makers"]
+    assert maker["kind"] == "NOT_KNOWN"
+    assert "each run has the softmax of its own scores" in maker["note"]
+
+
+def test_a_wrong_softmax_of_closed_rows_is_named(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_attention(daemon, "g", torch.float32, 0.5)
+    correct = functional.softmax
+
+    def softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
+        return correct(x * 0.5, dim)
+
+    monkeypatch.setattr(functional, "softmax", softmax)
+    record_attention(daemon, "t", torch.bfloat16, 0.5)
+    answer = daemon.ctl_json("compare", "run", "g", "t", "--rows", "none", expect=1)
+    (maker,) = answer["comparison"]["makers"]
+    assert (maker["kind"], maker["op"]) == ("OP", "Functional.softmax")
