@@ -223,8 +223,7 @@ class RotationTest {
     Fit out;
     const auto target = FitFrequencies(frequencies, grid_.width());
     if (!target.has_value()) return out;
-    constexpr double kSameScale = 0.01;
-    const bool has_scale = std::fabs(target->scale - 1) > kSameScale;
+    const bool has_scale = std::fabs(target->scale - 1) > kScaleTolerance;
     Frequencies shown = *target;
     if (!has_scale) shown = {RoundedBase(target->base), 1};
     if (has_scale && std::fabs(std::log(target->base / base)) < 0.05) {
@@ -236,17 +235,28 @@ class RotationTest {
                         golden.Of(i, grid_.width()));
     }
     out.kind = Kind::kRopeBase;
-    out.text =
-        has_scale ? fmt::format("rotary embeddings of positions * {:.4g}",
-                                shown.scale)
-                  : fmt::format(
-                        "rotary embeddings with base {:.6g} in place of {:.6g}",
-                        shown.base, base);
+    out.text = BaseText(base, shown, has_scale);
     out.parameters = {base, shown.base};
     out.complexity = has_scale ? 3.5 : 3;
     out.fitted = 2;
     out.residual = LinearResidual(changed, begin);
     return out;
+  }
+
+  static constexpr double kScaleTolerance = 0.01;
+
+  static std::string BaseText(double base, const Frequencies& found,
+                              bool has_scale) {
+    if (!has_scale) {
+      return fmt::format(
+          "rotary embeddings with base {:.6g} in place of {:.6g}", found.base,
+          base);
+    }
+    // It is not known whether golden is rotated.
+    if (std::fabs(found.scale - 2) <= kScaleTolerance) {
+      return "rotary embeddings once more, or of positions * 2";
+    }
+    return fmt::format("rotary embeddings of positions * {:.4g}", found.scale);
   }
 
   double LinearResidual(const std::vector<double>& differences,

@@ -236,6 +236,10 @@ TEST(RotationsTest, BaseAndPositionsAreFound) {
   const Elements golden = Rotated(x, 1e4, 0);
   EXPECT_EQ(Only(OpOf(golden, Rotated(x, 5e5, 0))).text,
             "rotary embeddings with base 500000 in place of 10000");
+  for (const Elements& once : {x, golden}) {
+    EXPECT_EQ(Only(OpOf(once, Rotated(once, 1e4, 0))).text,
+              "rotary embeddings once more, or of positions * 2");
+  }
   const Explanation late = Only(OpOf(golden, Rotated(x, 1e4, 2)));
   EXPECT_EQ(late.kind, Kind::kRopePositions);
   EXPECT_EQ(late.text, "rotary embeddings of positions 2 later");
