@@ -12,6 +12,12 @@ STACK_LEVELS = ("none", "caller", "full")
 # Maximum number of frames. The native client cuts stacks at 8192 bytes, so
 # deeper frames are not read.
 _FRAMES_MAX = 256
+# Maximum number of lines whose texts are kept.
+_LINES_MAX = 1 << 16
+
+# The texts of lines by the id of their code and their number. The entry keeps the
+# code, so that no other one gets its id. Code can be equal although its file is not.
+_lines: dict[tuple[int, int], tuple[CodeType, str]] = {}
 
 
 def stack_of_caller(level: str) -> str | None:
@@ -26,13 +32,33 @@ def stack_of_caller(level: str) -> str | None:
     """
     if level == "none":
         return None
-    frames = _frames(sys._getframe(1))
     if level == "full":
-        return "\n".join(_line(frame) for frame in frames) or None
-    for frame in frames:
+        return _full_stack(sys._getframe(1))
+    for frame in _frames(sys._getframe(1)):
         if _package_of(frame) != "torch":
             return _line(frame)
     return None
+
+
+def _full_stack(frame: FrameType | None) -> str | None:
+    known = _lines
+    texts = []
+    count = 0
+    while frame is not None and count < _FRAMES_MAX:
+        count += 1
+        code = frame.f_code
+        key = (id(code), frame.f_lineno)
+        found = known.get(key)
+        if found is None:
+            is_ours = _package_of(frame) == "msitd"
+            found = (code, "" if is_ours else _line(frame))
+            if len(known) >= _LINES_MAX:
+                known.clear()
+            known[key] = found
+        if found[1]:
+            texts.append(found[1])
+        frame = frame.f_back
+    return "\n".join(texts) or None
 
 
 def stack_of_dynamo(level: str) -> str:
