@@ -450,7 +450,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
   reasons_.clear();
   choice_budget_ = ChoiceBudget();
   row_sum_budget_ = RowSumBudget();
-  lone_conversions_ = LoneConversionsOf(group.pairs);
+  undecidable_.reset();
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];

@@ -41,9 +41,9 @@
 #include "daemon/compare/origin/bases.h"
 #include "daemon/compare/origin/conditioning.h"
 #include "daemon/compare/origin/findings.h"
-#include "daemon/compare/origin/lone_conversions.h"
 #include "daemon/compare/origin/origin.h"
 #include "daemon/compare/origin/pairing_hints.h"
+#include "daemon/compare/origin/undecidable.h"
 #include "daemon/compare/shard/layout_hint.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
@@ -369,9 +369,9 @@ class ComparisonEngine {
   // Sets the origin of `row_`, which is the row of the next pair of the group.
   void JudgeOrigin(const TensorGroup& group, const PairPlan& plan,
                    const Judgment& judgment);
-  // Skips `row_` if it fails by the default policy and is a gradient that
-  // LoneConversionsOf names. Returns whether the row was skipped.
-  bool LeaveOutConversion(const PairPlan& plan);
+  // Skips `row_` if it fails by a preset and is Undecidable. Returns whether
+  // the row was skipped.
+  bool LeaveOutUndecidable(const TensorGroup& group, const PairPlan& plan);
   // True if the filter may exclude ops that the code of a cause calls, or the
   // results of these ops. `row` is the tensor that the cause produced.
   bool HidesPartsOf(const v1::Maker& maker, const TensorKey& row) const;
@@ -423,9 +423,10 @@ class ComparisonEngine {
   std::vector<int64_t> row_numbers_;
   // By pair: reasons of rows that may be shown as causes.
   std::map<size_t, std::string> reasons_;
-  ChoiceBudget choice_budget_;              // For the current group.
-  RowSumBudget row_sum_budget_;             // For the current group.
-  std::vector<Converts> lone_conversions_;  // For the current group.
+  ChoiceBudget choice_budget_;   // For the current group.
+  RowSumBudget row_sum_budget_;  // For the current group.
+  // For the current group, once a row has failed.
+  std::optional<Undecidable> undecidable_;
   // The slopes of errors by row sums, by rank, op, call and index.
   std::map<std::tuple<int32_t, std::string, int32_t, std::string>, RowSlopes>
       slopes_;

@@ -324,27 +324,25 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   }
 }
 
-bool ComparisonEngine::LeaveOutConversion(const PairPlan& plan) {
-  const size_t pair = row_numbers_.size();
-  if (lone_conversions_.empty() || row_.verdict() != v1::FAIL ||
-      !plan.verification.is_default ||
-      lone_conversions_[pair] == Converts::kNoneOrBoth) {
+bool ComparisonEngine::LeaveOutUndecidable(const TensorGroup& group,
+                                           const PairPlan& plan) {
+  // Rules of a user and stated tolerances apply as written.
+  if (row_.verdict() != v1::FAIL || plan.verification.rule != -1 ||
+      plan.stated != nullptr) {
     return false;
   }
-  const bool is_golden = lone_conversions_[pair] == Converts::kOnlyGolden;
+  if (!undecidable_.has_value()) undecidable_.emplace(group.pairs);
+  std::string reason = undecidable_->ReasonOf(row_numbers_.size());
+  if (reason.empty()) return false;
   row_.set_verdict(v1::SKIPPED);
-  row_.set_reason(fmt::format(
-      "not decided, because only {} converts the argument; {} returns it, so "
-      "that its gradient includes other uses",
-      is_golden ? "golden" : "the target",
-      is_golden ? "the target" : "golden"));
+  row_.set_reason(std::move(reason));
   return true;
 }
 
 void ComparisonEngine::JudgeOrigin(const TensorGroup& group,
                                    const PairPlan& plan,
                                    const Judgment& judgment) {
-  if (LeaveOutConversion(plan)) {
+  if (LeaveOutUndecidable(group, plan)) {
     conditioning_.Add(std::nullopt, std::nullopt, /*fails=*/false,
                       DType::kUnspecified);
     origins_.PassOver();

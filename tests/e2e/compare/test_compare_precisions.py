@@ -1,4 +1,4 @@
-"""Steps of a training in float32 and in bfloat16."""
+"""Differences that are no mistakes: precisions, closed rows, memory that was not written."""
 
 from collections.abc import Callable
 
@@ -164,3 +164,24 @@ def test_a_wrong_softmax_of_closed_rows_is_named(
     answer = daemon.ctl_json("compare", "run", "g", "t", "--rows", "none", expect=1)
     (maker,) = answer["comparison"]["makers"]
     assert (maker["kind"], maker["op"]) == ("OP", "Functional.softmax")
+
+
+def test_memory_that_nothing_has_written_is_not_a_cause(daemon: Daemon) -> None:
+    for run in ("g", "t"):
+        # Its content is arbitrary, as that of torch.empty.
+        made = torch.randn(16, generator=torch.Generator().manual_seed(ord(run)))
+        places = torch.arange(15, -1, -1)
+        with (
+            msitd.Client(run, endpoint=f"unix:{daemon.socket_dir}") as client,
+            msitd.register_api(client),
+        ):
+            made[places] = torch.linspace(0, 1, 16)
+            torch.exp(made)
+    for preset in ((), ("--preset", "bitwise")):
+        flags = ("--rows", "none", *preset)
+        answer = daemon.ctl_json("compare", "run", "g", "t", *flags, expect=4)
+        assert not answer["comparison"].get("makers")
+    words = ("compare", "rows", "latest", "--verdict", "skipped")
+    (row,) = daemon.ctl_json(*words, expect=4)["rows"]
+    assert (row["op"], row["io"]) == ("Tensor.__setitem__", "IO_INPUT")
+    assert "has written this memory" in row["reason"]

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compare/origin/lone_conversions.h"
+#include "daemon/compare/origin/undecidable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/fake_store.h"
@@ -15,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class LoneConversionsTest : public ::testing::Test {
+class UndecidableTest : public ::testing::Test {
  protected:
   // Records a call that gives `made` for `given`, and its gradients.
   static void Record(RunRecorder& run, DType given, float made, DType type,
@@ -52,7 +54,7 @@ class LoneConversionsTest : public ::testing::Test {
 constexpr DType kSingle = DType::kFloat32;
 constexpr DType kBrain = DType::kBfloat16;
 
-TEST_F(LoneConversionsTest, GradientsOfAConversionInOneRunAreNotDecided) {
+TEST_F(UndecidableTest, GradientsOfAConversionInOneRunAreNotDecided) {
   Record(golden_, kSingle, 1, kSingle, 5);
   Record(target_, kBrain, 1, kSingle, 9);
   const v1::Comparison comparison = Compare();
@@ -67,7 +69,7 @@ TEST_F(LoneConversionsTest, GradientsOfAConversionInOneRunAreNotDecided) {
   EXPECT_EQ(comparison.makers_size(), 0);
 }
 
-TEST_F(LoneConversionsTest, GoldenMayBeTheRunThatConverts) {
+TEST_F(UndecidableTest, GoldenMayBeTheRunThatConverts) {
   Record(golden_, kBrain, 1, kSingle, 9);
   Record(target_, kSingle, 1, kSingle, 5);
   Compare();
@@ -75,7 +77,7 @@ TEST_F(LoneConversionsTest, GoldenMayBeTheRunThatConverts) {
   EXPECT_THAT(rows_[2].reason(), HasSubstr("only golden converts"));
 }
 
-TEST_F(LoneConversionsTest, OtherCallsAreJudged) {
+TEST_F(UndecidableTest, OtherCallsAreJudged) {
   // The target does not convert, the golden result is another tensor, and both
   // runs convert.
   const struct {
@@ -96,6 +98,50 @@ TEST_F(LoneConversionsTest, OtherCallsAreJudged) {
     ASSERT_TRUE(ComparisonEngine(store, plan_, observer).Run().ok());
     EXPECT_EQ(observer.rows[2].verdict(), v1::FAIL);
   }
+}
+
+// Records a call that writes to `old`, and its result.
+void RecordWrite(RunRecorder& run, std::string_view op, float old, float made) {
+  RecordedTensor input = Floats(std::string(op), {old, 2 * old, 3 * old});
+  input.io = Io::kInput;
+  run.Record(input);
+  run.Record(Floats(std::string(op), {made, 2 * made, 3 * made}));
+}
+
+TEST_F(UndecidableTest, MemoryThatNothingHasWrittenIsNotDecided) {
+  RecordWrite(golden_, "Tensor.__setitem__", 5, 1);
+  RecordWrite(target_, "Tensor.__setitem__", 9, 1);
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(rows_[0].verdict(), v1::SKIPPED);
+  EXPECT_TRUE(rows_[0].not_compared());
+  EXPECT_THAT(rows_[0].reason(), HasSubstr("has written this memory"));
+  EXPECT_EQ(rows_[1].verdict(), v1::PASS);
+  EXPECT_EQ(comparison.makers_size(), 0);
+}
+
+TEST_F(UndecidableTest, ResultOfSuchAWriteIsJudgedAndHasNoKnownCause) {
+  RecordWrite(golden_, "Tensor.copy_", 5, 1);
+  RecordWrite(target_, "Tensor.copy_", 9, 2);
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(rows_[1].verdict(), v1::FAIL);
+  ASSERT_EQ(comparison.makers_size(), 1);
+  EXPECT_EQ(comparison.makers(0).kind(), v1::Maker::NOT_KNOWN);
+}
+
+TEST_F(UndecidableTest, MemoryThatOneRunHasWrittenIsJudged) {
+  golden_.Record(Floats("Torch.zeros", {5, 10, 15}));
+  target_.Record(Floats("Torch.zeros", {5, 10, 15}));
+  RecordWrite(golden_, "Tensor.__setitem__", 5, 1);
+  RecordWrite(target_, "Tensor.__setitem__", 9, 1);
+  Compare();
+  EXPECT_EQ(rows_[1].verdict(), v1::FAIL);
+}
+
+TEST_F(UndecidableTest, OpsThatComputeWithTheContentAreJudged) {
+  RecordWrite(golden_, "Tensor.add_", 5, 1);
+  RecordWrite(target_, "Tensor.add_", 9, 1);
+  Compare();
+  EXPECT_EQ(rows_[0].verdict(), v1::FAIL);
 }
 
 }  // namespace
