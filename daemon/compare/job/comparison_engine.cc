@@ -451,6 +451,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
   choice_budget_ = ChoiceBudget();
   row_sum_budget_ = RowSumBudget();
   undecidable_.reset();
+  tensors_of_calls_.clear();
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];

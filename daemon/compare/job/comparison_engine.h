@@ -292,6 +292,21 @@ class ComparisonEngine {
   absl::StatusOr<std::optional<std::string>> ExplainByRowSums(
       const TensorGroup& group, const PairPlan& plan,
       const RowMetrics& metrics);
+  // The same if it is the gradient of a function such as ReLU, and elements of
+  // the forward input have another sign (CountChangedSigns).
+  absl::StatusOr<std::optional<std::string>> ExplainByKink(
+      const TensorGroup& group, const RowMetrics& metrics);
+  // The same if it is the gradient of a bias, or one that was accumulated, and
+  // both the sum over all rows and its error are no larger than the errors of
+  // the rows. That is so for the keys of an attention: a softmax ignores what
+  // all scores of a row have in common.
+  std::optional<std::string> ExplainAsZero(const TensorGroup& group,
+                                           const PairPlan& plan,
+                                           const RowMetrics& metrics);
+  // Returns the only floating-point tensor of a call with this io, if it is
+  // before the next pair.
+  std::optional<size_t> OnlyTensorOf(const TensorGroup& group,
+                                     const TensorKey& call, Io io);
   // Adds the pair of `row_`, which must have its verdict, to `conditioning_`.
   void AddToConditioning(const TensorPair& pair, const PairBasis& basis,
                          const RowMetrics& metrics);
@@ -425,8 +440,11 @@ class ComparisonEngine {
   std::map<size_t, std::string> reasons_;
   ChoiceBudget choice_budget_;   // For the current group.
   RowSumBudget row_sum_budget_;  // For the current group.
-  // For the current group, once a row has failed.
+  // For the current group, once a row has failed: what says nothing, and the
+  // floating-point tensors of each call by op, number and io.
   std::optional<Undecidable> undecidable_;
+  std::map<std::tuple<std::string_view, int32_t, Io>, std::vector<size_t>>
+      tensors_of_calls_;
   // The slopes of errors by row sums, by rank, op, call and index.
   std::map<std::tuple<int32_t, std::string, int32_t, std::string>, RowSlopes>
       slopes_;

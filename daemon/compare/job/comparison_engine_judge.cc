@@ -83,7 +83,9 @@ absl::StatusOr<std::optional<std::string>> ComparisonEngine::Excuse(
   MSITD_ASSIGN_OR_RETURN(std::optional<std::string> by_sums,
                          ExplainByRowSums(group, plan, metrics));
   if (by_sums.has_value()) reason = std::move(by_sums);
-  return reason;
+  if (!reason.has_value()) reason = ExplainAsZero(group, plan, metrics);
+  if (reason.has_value()) return reason;
+  return ExplainByKink(group, metrics);
 }
 
 void ComparisonEngine::AddToConditioning(const TensorPair& pair,

@@ -21,7 +21,7 @@ namespace {
 
 // Correct results have an error of a few roundings, and that of the argument of
 // the exponential.
-constexpr double kRoundingsMax = 8;
+constexpr double kSoftmaxRoundingsMax = 8;
 // Kernels flush smaller results to 0.
 constexpr double kSmallestResult = 1e-37;
 
@@ -36,7 +36,7 @@ bool IsSoftmaxOf(std::span<const double> scores, std::span<const double> row,
     const double distance = scores[i] - largest;
     const double exact = std::exp(distance) / sum;
     const double allowed =
-        (kRoundingsMax - distance) * roundoff * exact + kSmallestResult;
+        (kSoftmaxRoundingsMax - distance) * roundoff * exact + kSmallestResult;
     if (exact > 0 && !(std::fabs(row[i] - exact) <= allowed)) return false;
     if (exact == 0 && row[i] != 0) return false;
   }

@@ -198,13 +198,14 @@ std::optional<std::string> Conditioning::Explain(
   }
   const ExplainedError from = CarriedTo(event);
   const double carried = std::min(from.Bound(), kExplainedMax);
-  // The shape of a tensor with the bytes of an explained one is explained, too.
+  // A tensor with the bytes of an explained one has the same error.
   const bool is_same = tree_->event(event).same != CallTree::kNone;
   if (from.error > 0 &&
-      (is_same || is_small ||
-       MayBeRounding(pair, shape, nl2, /*spread=*/0, from.change)) &&
-      IsWithin(metrics, carried, std::min(2 * carried, kExplainedMax),
-               2 * carried)) {
+      (is_same ||
+       ((is_small ||
+         MayBeRounding(pair, shape, nl2, /*spread=*/0, from.change)) &&
+        IsWithin(metrics, carried, std::min(2 * carried, kExplainedMax),
+                 2 * carried)))) {
     may_be_by_sums_ = from.is_by_sums;
     return fmt::format(
         "error {:.2g}: computed from {}, which is ill-conditioned", nl2,
@@ -236,15 +237,20 @@ std::optional<std::string> Conditioning::Explain(
 
 std::optional<std::string> Conditioning::ExplainBySums(
     const RowMetrics& metrics, const RowMetrics& rest) {
-  const auto event = static_cast<int32_t>(errors_.size());
+  return ExplainRoot(
+      metrics,
+      fmt::format("ill-conditioned: the rows of the input cancel; its error "
+                  "follows from their sums, except for {:.2g}",
+                  ValueIn(rest, compute::Metric::kNl2)));
+}
+
+std::optional<std::string> Conditioning::ExplainRoot(const RowMetrics& metrics,
+                                                     std::string reason) {
   if (!(ValueIn(metrics, compute::Metric::kNl2) <= kExplainedMax)) {
     return std::nullopt;
   }
-  sums_.insert(event);
-  return fmt::format(
-      "ill-conditioned: the rows of the input cancel; its error follows from "
-      "their sums, except for {:.2g}",
-      ValueIn(rest, compute::Metric::kNl2));
+  sums_.insert(static_cast<int32_t>(errors_.size()));
+  return reason;
 }
 
 void Conditioning::Advance() {

@@ -150,6 +150,12 @@ class Conditioning {
   std::optional<std::string> ExplainBySums(const RowMetrics& metrics,
                                            const RowMetrics& rest);
 
+  // Explains the whole error of the next pair for a reason that the caller has
+  // proved from the elements. Returns the reason; nullopt if the error is too
+  // large.
+  std::optional<std::string> ExplainRoot(const RowMetrics& metrics,
+                                         std::string reason);
+
  private:
   // The root of an error that began at an earlier token.
   static constexpr int32_t kPast = -2;

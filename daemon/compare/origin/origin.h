@@ -209,6 +209,8 @@ class OriginFinder {
 
   // Returns whether the row of the pair passes.
   bool HasPassed(size_t pair) const { return verdicts_[pair] == v1::PASS; }
+  // Returns the error of the pair; NaN if it is not known.
+  double MeasuredErrorOf(size_t pair) const { return errors_[pair]; }
 
   // Returns whether a pair, at most the next one, is an input of the model
   // itself.

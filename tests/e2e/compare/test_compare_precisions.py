@@ -1,6 +1,7 @@
 """Differences that are no mistakes: precisions, closed rows, memory that was not written."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msitd
 import pytest
@@ -185,3 +186,77 @@ def test_memory_that_nothing_has_written_is_not_a_cause(daemon: Daemon) -> None:
     (row,) = daemon.ctl_json(*words, expect=4)["rows"]
     assert (row["op"], row["io"]) == ("Tensor.__setitem__", "IO_INPUT")
     assert "has written this memory" in row["reason"]
+
+
+class ShiftedRelu(torch.autograd.Function):
+    """A ReLU whose backward also ignores small numbers."""
+
+    @staticmethod
+    def forward(context: Any, x: torch.Tensor) -> torch.Tensor:
+        context.save_for_backward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        (x,) = context.saved_tensors
+        return torch.where(x > 0.05, gradient, 0)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(32, 32) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        return x + torch.softmax(query @ key.T / 32**0.5, -1) @ value
+
+
+class Act(nn.Module):
+    def __init__(self, is_wrong: bool) -> None:
+        super().__init__()
+        self.is_wrong = is_wrong
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ShiftedRelu.apply(x) if self.is_wrong else torch.relu(x)
+
+
+def train(daemon: Daemon, run: str, dtype: torch.dtype, wrong: str = "") -> None:
+    torch.manual_seed(1)
+    layers: list[nn.Module] = []
+    for number in range(2):
+        is_wrong = wrong == f"act {number}"
+        layers += [Attention(), nn.Linear(32, 256), Act(is_wrong), nn.Linear(256, 32)]
+    model = nn.Sequential(*layers, nn.Linear(32, 97)).to(dtype)
+    x = torch.randn(24, 32).to(dtype)
+    if wrong == "bias":
+        layers[0].key.bias.register_hook(lambda gradient: gradient + 1e-3)  # type: ignore[union-attr,operator]
+    with (
+        msitd.Client(run, endpoint=f"unix:{daemon.socket_dir}") as client,
+        msitd.register_hook(model, client, gradients=True),
+    ):
+        functional.cross_entropy(model(x).float(), WORDS).backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_signs_that_change_and_sums_that_cancel_agree(
+    daemon: Daemon, dtype: torch.dtype
+) -> None:
+    train(daemon, "g", torch.float32)
+    train(daemon, "t", dtype)
+    daemon.ctl("compare", "run", "g", "t")
+    rows = daemon.ctl_json("compare", "rows", "latest")["rows"]
+    reasons = " ".join(row.get("reason", "") for row in rows)
+    assert "the rows of the gradient cancel" in reasons
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("wrong", ["act 1", "bias"])
+def test_wrong_gradients_of_these_are_named(
+    daemon: Daemon, dtype: torch.dtype, wrong: str
+) -> None:
+    train(daemon, "g", torch.float32)
+    train(daemon, "t", dtype, wrong)
+    answer = daemon.ctl_json("compare", "run", "g", "t", "--rows", "none", expect=1)
+    maker = answer["comparison"]["makers"][0]
+    assert maker["op"] == {"act 1": "root.6", "bias": "root.0.key"}[wrong]
