@@ -20,8 +20,11 @@ class Explainer {
   // events in ascending order.
   bool Explain(int32_t number) {
     const Event& event = events_.event(number);
+    has_unexplained_ = has_unexplained_ || event.state == State::kUnknown;
     if (event.state != State::kIgnored) return true;
     const bool is_explained = IsExplained(number);
+    has_unexplained_ = has_unexplained_ ||
+                       (!is_explained && event.kind != RecordKind::kNumber);
     if (is_explained && event.hash != 0) hashes_.insert(event.hash);
     if (CallNesting::RoleOf(event.io) == Role::kInput) {
       auto& inputs = event.rule == IgnoreRule::kPadding ? padding_ : masks_;
@@ -45,6 +48,15 @@ class Explainer {
     return event.hash != 0 && hashes_.contains(event.hash);
   }
 
+  // Returns whether an ignored argument of a function is -Inf as a constant of
+  // the program. If the program computed the number, it did so from a tensor
+  // with -Inf that is recorded as well.
+  bool IsConstant(int32_t number) const {
+    if (events_.event(number).kind != RecordKind::kNumber) return false;
+    const std::string& op = events_.op_of(number);
+    return WritesMask(op) || (IsFunction(op) && !has_unexplained_);
+  }
+
   bool IsExplained(int32_t number) const {
     const Event& event = events_.event(number);
     const bool is_entry = CallNesting::RoleOf(event.io) == Role::kInput &&
@@ -56,7 +68,7 @@ class Explainer {
       case IgnoreRule::kPassedOn:
         return masks_.Explain(event.call) || HasKnownBytes(event);
       case IgnoreRule::kMaskInput:
-        return is_entry || HasKnownBytes(event);
+        return is_entry || HasKnownBytes(event) || IsConstant(number);
       case IgnoreRule::kPadding:
         // Unused rows remain the same rows in all tensors of a token.
         return is_entry || padding_.Explain(event.call) ||
@@ -71,6 +83,9 @@ class Explainer {
   const ModuleTree& tree_;
   // The bytes of explained events.
   std::unordered_set<uint64_t> hashes_;
+  // True if a tensor before the current event was not judged, or is ignored and
+  // not explained.
+  bool has_unexplained_ = false;
   Inputs masks_;
   Inputs padding_;
 };

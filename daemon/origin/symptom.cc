@@ -72,8 +72,12 @@ absl::StatusOr<Verdict> SymptomJudge::Judge(const TensorInfo& tensor,
   }
   if (!holds.has_value()) return Verdict{State::kUnknown};
   if (tensor.key.io == Io::kInput) {
+    // An op that writes masks is given -Inf as a number.
+    const bool is_fill =
+        tensor.kind == RecordKind::kNumber && WritesMask(tensor.key.op);
     received_minus_infinity_ =
-        received_minus_infinity_ || summary.negative_infinity_count > 0;
+        received_minus_infinity_ ||
+        (summary.negative_infinity_count > 0 && !is_fill);
     received_zero_ = received_zero_ || summary.zero_count > 0;
   }
   if (!*holds) return Verdict{State::kClean};

@@ -59,18 +59,20 @@ class Recording:
         ):
             model(*inputs)
 
-    def functions(self, program: Callable[..., Any], *inputs: Any) -> None:
+    def functions(
+        self, program: Callable[..., Any], *inputs: Any, values: bool = True
+    ) -> None:
         """Records the functions of a program, and no modules."""
-        with self.client() as client, msitd.register_api(client):
+        with self.client() as client, msitd.register_api(client, values=values):
             program(*inputs)
 
-    def both(self, model: nn.Module, *inputs: Any) -> None:
+    def both(self, model: nn.Module, *inputs: Any, values: bool = True) -> None:
         """Records the modules and the functions of one forward."""
         with (
             self.client() as client,
             torch.no_grad(),
-            msitd.register_hook(model, client),
-            msitd.register_api(client),
+            msitd.register_hook(model, client, values=values),
+            msitd.register_api(client, values=values),
         ):
             model(*inputs)
 

@@ -1,5 +1,7 @@
 """Programs whose torch functions are recorded."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from case import INF, NONE, Origin, Recording, case, linear, noise, ones
@@ -43,15 +45,77 @@ def masked_attention_that_is_healthy(recording: Recording) -> None:
     recording.functions(program, noise())
 
 
+def _masked_row(x: torch.Tensor) -> torch.Tensor:
+    mask = torch.zeros(4, 4, dtype=torch.bool)
+    mask[1] = True
+    scores = torch.matmul(x, x.T).masked_fill(mask, -INF)
+    return torch.matmul(torch.softmax(scores, -1), x)
+
+
 @case(Origin("Torch.softmax"))
 def attention_with_a_row_that_is_masked(recording: Recording) -> None:
-    def program(x: torch.Tensor) -> torch.Tensor:
-        mask = torch.zeros(4, 4, dtype=torch.bool)
-        mask[1] = True
-        scores = torch.matmul(x, x.T).masked_fill(mask, -INF)
-        return torch.matmul(torch.softmax(scores, -1), x)
+    recording.functions(_masked_row, noise())
 
-    recording.functions(program, noise())
+
+@case(Origin("Torch.softmax"))
+def attention_with_a_row_that_is_masked_without_numbers(recording: Recording) -> None:
+    recording.functions(_masked_row, noise(), values=False)
+
+
+def _attention(fill: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> nn.Module:
+    """Returns attention that `fill` masks, with a row that is fully masked."""
+
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = linear(), linear()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.first(x)
+            mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
+            mask[2] = True
+            scores = fill(torch.matmul(x, x.T), mask)
+            return self.last(torch.matmul(torch.softmax(scores, -1), x))
+
+    return Attention()
+
+
+def _where_full(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return torch.where(mask, torch.full((4, 4), -INF), scores)
+
+
+def _added(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return scores + torch.zeros(4, 4).masked_fill(mask, -INF)
+
+
+def _assigned(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    scores[mask] = -INF
+    return scores
+
+
+@case(Origin("Torch.softmax"))
+def row_that_where_masks(recording: Recording) -> None:
+    recording.both(_attention(_where_full), noise())
+
+
+@case(Origin("Torch.softmax"))
+def row_that_where_masks_without_numbers(recording: Recording) -> None:
+    recording.both(_attention(_where_full), noise(), values=False)
+
+
+@case(Origin("Torch.softmax"))
+def row_that_an_added_mask_masks(recording: Recording) -> None:
+    recording.both(_attention(_added), noise())
+
+
+@case(Origin("Torch.softmax"))
+def row_that_an_assignment_masks(recording: Recording) -> None:
+    recording.both(_attention(_assigned), noise())
+
+
+@case(Origin("Tensor.__mul__"))
+def product_with_an_infinite_number(recording: Recording) -> None:
+    recording.both(_attention(lambda scores, mask: scores + mask * -INF), noise())
 
 
 @case(Origin("Tensor.log_"))

@@ -234,6 +234,85 @@ TEST_F(FindOriginTest, NamesTheSoftmaxOfARowThatIsFullyMasked) {
               ElementsAre("rows that are fully masked: 1"));
 }
 
+// A record with the numbers that were passed says the same as one without.
+TEST_F(FindOriginTest, NamesTheSoftmaxOfARowThatANumberMasks) {
+  for (const bool has_numbers : {false, true}) {
+    for (const char* op : {"Tensor.masked_fill", "Torch.where", "Torch.full",
+                           "Aten.new_full", "Tensor.__setitem__"}) {
+      FakeStore store;
+      CreateRun(store);
+      {
+        RecordedProgram program(store);
+        program.In("root", {1, 2}).In(op, {1, 2});
+        if (has_numbers) program.AddNumber(Io::kInput, op, -kInf, "2");
+        program.Out(op, {-kInf, -kInf})
+            .Call("Tensor.view", {-kInf, -kInf}, {-kInf, -kInf})
+            .Call("Torch.softmax", {-kInf, -kInf}, {kNan, kNan})
+            .Out("root", {kNan, kNan});
+      }
+      const OriginAnswer answer = Search(store);
+      EXPECT_EQ(Describe(answer), "op Torch.softmax") << op << has_numbers;
+      EXPECT_EQ(answer.ignored[static_cast<size_t>(IgnoreRule::kMaskOp)].count,
+                1u);
+    }
+  }
+}
+
+TEST_F(FindOriginTest, NamesAFunctionThatReceivedAConstant) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .In("Tensor.__mul__", {0, 1})
+      .AddNumber(Io::kInput, "Tensor.__mul__", -kInf, "1")
+      .Out("Tensor.__mul__", {kNan, -kInf});
+  EXPECT_EQ(Describe(Search(store_)), "op Tensor.__mul__");
+}
+
+TEST_F(FindOriginTest, NamesTheSoftmaxOfScoresThatAConstantIsAddedTo) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .In("Tensor.__add__", {0, 1})
+      .AddNumber(Io::kInput, "Tensor.__add__", -kInf, "1")
+      .Out("Tensor.__add__", {-kInf, -kInf})
+      .Call("Torch.softmax", {-kInf, -kInf}, {kNan, kNan});
+  EXPECT_EQ(Describe(Search(store_)), "op Torch.softmax");
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfANumberMayFollowFromAnOverflow) {
+  // Code of `root.0` may have overflowed, and its minimum be the number. The
+  // class of the module decides whether its result is judged.
+  const char* const trees[] = {
+      "", R"({"modules":[{"op":"root.0","class":"mine.Scores"}]})"};
+  for (const std::string tree : trees) {
+    FakeStore store;
+    CreateRun(store);
+    {
+      RecordedProgram program(store);
+      if (!tree.empty()) program.AddDocument("module_tree.json", tree);
+      program.In("root", {1, 1})
+          .Call("root.0", {1, 1}, {2, -kInf})
+          .In("Tensor.__mul__", {0, 1})
+          .AddNumber(Io::kInput, "Tensor.__mul__", -kInf, "1")
+          .Out("Tensor.__mul__", {kNan, -kInf})
+          .Out("root", {kNan, -kInf});
+    }
+    EXPECT_EQ(Describe(Search(store)),
+              "not known: Tensor.__mul__ input/1 has -inf, which may be a mask "
+              "or the origin itself");
+  }
+}
+
+TEST_F(FindOriginTest, IsNotKnownIfAModuleReceivedANumber) {
+  CreateRun(store_);
+  // Code that is not recorded may have overflowed.
+  RecordedProgram(store_)
+      .In("root", {1, 1})
+      .In("root.0", {1, 1})
+      .AddNumber(Io::kInput, "root.0", -kInf, "1")
+      .Out("root.0", {kNan, kNan})
+      .Out("root", {kNan, kNan});
+  EXPECT_THAT(Describe(Search(store_)), HasSubstr("a mask or the origin"));
+}
+
 TEST_F(FindOriginTest, IgnoresAnInputWithoutEffect) {
   CreateRun(store_);
   RecordedProgram(store_)
