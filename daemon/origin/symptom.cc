@@ -35,7 +35,8 @@ std::string_view TextOf(IgnoreRule rule) {
 void CallResults::Add(const TensorInfo& tensor, State state) {
   if (tensor.key.io != Io::kOutput) return;
   has_clean_ =
-      has_clean_ || (state == State::kClean && IsFloatingPoint(tensor.dtype));
+      has_clean_ || (state == State::kClean && IsFloatingPoint(tensor.dtype) &&
+                     tensor.kind != RecordKind::kNumber);
   has_other_ =
       has_other_ || state == State::kSymptom || state == State::kUnknown;
 }

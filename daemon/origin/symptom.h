@@ -62,8 +62,9 @@ class CallResults {
   // Adds a tensor of the call.
   void Add(const storage::TensorInfo& tensor, State state);
 
-  // Returns whether inputs of the call are absorbed: it returned floating-point
-  // numbers, and none of its results is bad or unknown.
+  // Returns whether inputs of the call are absorbed: it returned tensors of
+  // floating-point numbers, and none of its results is bad or unknown. A Python
+  // number proves nothing: it can be a constant.
   bool AbsorbInputs() const { return has_clean_ && !has_other_; }
 
  private:

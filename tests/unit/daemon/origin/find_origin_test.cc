@@ -313,6 +313,14 @@ TEST_F(FindOriginTest, IsNotKnownIfAModuleReceivedANumber) {
   EXPECT_THAT(Describe(Search(store_)), HasSubstr("a mask or the origin"));
 }
 
+TEST_F(FindOriginTest, ANumberThatWasReturnedAbsorbsNoInput) {
+  CreateRun(store_);
+  RecordedProgram(store_)
+      .In("root", {kNan, 1})
+      .AddNumber(Io::kOutput, "root", 0.5);
+  EXPECT_EQ(Describe(Search(store_)), "input root");
+}
+
 TEST_F(FindOriginTest, IgnoresAnInputWithoutEffect) {
   CreateRun(store_);
   RecordedProgram(store_)
