@@ -23,11 +23,6 @@ void AddName(std::string_view name, std::vector<std::string>& names) {
   }
 }
 
-bool IsPartOf(std::string_view op, std::string_view whole) {
-  return op.size() > whole.size() + 1 && op[whole.size()] == '.' &&
-         op.compare(0, whole.size(), whole) == 0;
-}
-
 }  // namespace
 
 CallTree::CallTree(const std::vector<TensorPair>& pairs) : pairs_(pairs) {
@@ -158,39 +153,6 @@ std::vector<std::string> CallTree::LoneTargetInputs(int32_t call) const {
         CallNesting::IsBackward(key.io) == of.is_backward &&
         CallNesting::RoleOf(key.io) == Role::kInput) {
       AddName(key.index, names);
-    }
-  }
-  return names;
-}
-
-std::vector<std::string> CallTree::OnlyGolden(int32_t scope, int32_t after,
-                                              int32_t event) const {
-  std::vector<std::string> names;
-  const int32_t begin = after == kNone ? 0 : calls_[after].last;
-  for (int32_t i = begin; i < event; ++i) {
-    const Call& call = calls_[events_[i].call];
-    if (call.first != kNone && !call.is_matched && call.parent == scope) {
-      AddName(call.op, names);
-    }
-  }
-  return names;
-}
-
-std::vector<std::string> CallTree::OnlyTarget(int32_t scope, int32_t after,
-                                              int32_t event) const {
-  std::vector<std::string> names;
-  const TensorPair& end = pairs_[event];
-  const TensorPair* begin =
-      after == kNone ? nullptr : &pairs_[calls_[after].last];
-  if (end.target == nullptr) return names;
-  for (size_t i = events_.size(); i < pairs_.size(); ++i) {
-    const LogicalTensor& target = *pairs_[i].target;
-    const bool is_between = target.sequence < end.target->sequence &&
-                            (begin == nullptr || begin->target == nullptr ||
-                             target.sequence > begin->target->sequence);
-    if (is_between && CallNesting::RoleOf(target.key.io) != Role::kWeight &&
-        (scope == kNone || IsPartOf(target.key.op, calls_[scope].op))) {
-      AddName(target.key.op, names);
     }
   }
   return names;

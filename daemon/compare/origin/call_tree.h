@@ -72,12 +72,6 @@ class CallTree {
   // at most a few.
   std::vector<std::string> LoneGoldenInputs(int32_t call) const;
   std::vector<std::string> LoneTargetInputs(int32_t call) const;
-  // Return the ops that only one run calls in `scope` between `after`, which
-  // can be kNone, and `event`; at most a few.
-  std::vector<std::string> OnlyGolden(int32_t scope, int32_t after,
-                                      int32_t event) const;
-  std::vector<std::string> OnlyTarget(int32_t scope, int32_t after,
-                                      int32_t event) const;
 
  private:
   void AddEvents();

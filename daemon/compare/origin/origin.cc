@@ -30,7 +30,7 @@ bool HasTypesOf(const TensorPair& a, const TensorPair& b) {
 }
 
 // Adds a note with the names that only one run has, such as
-// `only golden calls A, B`. Adds nothing if there are none.
+// `only golden gives it A, B`. Adds nothing if there are none.
 void AddOnly(const std::vector<std::string>& names, std::string_view does,
              std::vector<std::string>& notes) {
   if (names.empty()) return;
@@ -72,6 +72,7 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs,
   errors_.clear();
   verdicts_.clear();
   is_unread_.clear();
+  call_differences_.reset();
   tree_.reset();
   sources_.clear();
   scopes_.clear();
@@ -576,8 +577,7 @@ std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
     }
   }
   if (of.role != Role::kWeight && (of.role == Role::kInput || call.has_parts)) {
-    AddOnly(tree_->OnlyGolden(scope, after, event), "golden calls", notes);
-    AddOnly(tree_->OnlyTarget(scope, after, event), "target calls", notes);
+    AddCallNotes(event, scope, after, notes);
   }
   if (of.role == Role::kInput) {
     std::string order =

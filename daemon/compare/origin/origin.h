@@ -15,6 +15,7 @@
 
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/match/tensor_group.h"
+#include "daemon/compare/origin/call_differences.h"
 #include "daemon/compare/origin/call_tree.h"
 #include "daemon/compare/origin/pair_facts.h"
 #include "msitd/v1/comparison_service.pb.h"
@@ -330,6 +331,9 @@ class OriginFinder {
   bool IsLoneInput(int32_t event) const;
   void DescribeDrift(int32_t event, v1::Maker& maker) const;
   std::string NotesOf(int32_t event, int32_t scope, int32_t after) const;
+  // Adds the notes of CallDifferences.
+  void AddCallNotes(int32_t event, int32_t scope, int32_t after,
+                    std::vector<std::string>& notes) const;
   std::string WhyNotKnown(int32_t event) const;
   // Returns the largest error of the last row that counts as noise.
   double Noise() const;
@@ -346,6 +350,7 @@ class OriginFinder {
   std::vector<bool> is_proven_;     // See IsProvenFault.
   std::vector<DType> computed_in_;  // See Basis::computed_in.
   std::optional<CallTree> tree_;
+  mutable std::optional<CallDifferences> call_differences_;
   std::vector<Source> sources_;
   std::vector<Scope> scopes_;
   // True if some golden tensor has several counterparts.

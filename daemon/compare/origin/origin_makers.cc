@@ -524,4 +524,15 @@ std::optional<FoundMaker> OriginFinder::FurtherMaker() {
   return Describe(event, maker);
 }
 
+void OriginFinder::AddCallNotes(int32_t event, int32_t scope, int32_t after,
+                                std::vector<std::string>& notes) const {
+  if (!call_differences_.has_value()) {
+    call_differences_.emplace(*tree_, *pairs_);
+  }
+  for (std::string& note :
+       call_differences_->NotesOn(scope, after, event, may_lack_inputs_)) {
+    notes.push_back(std::move(note));
+  }
+}
+
 }  // namespace msitd::compare
