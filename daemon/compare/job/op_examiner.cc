@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +98,18 @@ std::string NameOfSource(const TensorKey& key, bool names_op) {
   return names_op ? fmt::format("{} {}", key.op, name) : name;
 }
 
+// Adds the calls to names that several inputs have. `calls` has one entry for
+// each input.
+void DistinguishCalls(const std::vector<int32_t>& calls,
+                      std::vector<explain::ExaminedInput>& inputs) {
+  std::map<std::string, int> counts;
+  for (const auto& input : inputs) ++counts[input.name];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (counts[inputs[i].name] < 2) continue;
+    inputs[i].name += fmt::format(" of call {}", calls[i]);
+  }
+}
+
 // Returns an earlier token of the run at which the op has returned the bytes of
 // `tensor`.
 std::optional<int64_t> StaleTokenOf(const LogicalTensor& tensor,
@@ -152,6 +165,7 @@ absl::StatusOr<ExaminedOp> ReadExaminedOp(
     return absl::FailedPreconditionError("this pair cannot be examined");
   }
   ExaminedOp out;
+  std::vector<int32_t> calls;  // By input.
   out.dtype = pair.target->dtype;
   out.noise = explain::NoiseOf(input_error, CoarsestOf(pair, computed_in));
   MSITD_ASSIGN_OR_RETURN(
@@ -173,8 +187,10 @@ absl::StatusOr<ExaminedOp> ReadExaminedOp(
       if (!elements.ok()) continue;
       out.inputs.push_back(
           {NameOfSource(tensor.key, name_ops), *std::move(elements)});
+      calls.push_back(tensor.key.call);
     }
   }
+  DistinguishCalls(calls, out.inputs);
   // Few elements repeat by chance.
   if (out.golden.values.size() < explain::kExaminedElementsMin) return out;
   out.stale_token = StaleTokenOf(*pair.target, runs.target, observer);

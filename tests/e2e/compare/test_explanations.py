@@ -105,6 +105,36 @@ def test_residual_that_was_left_out(daemon: Daemon) -> None:
     assert "root.blocks.0.act output/0 unchanged" in explanations[0]["text"]
 
 
+def test_call_of_a_function_in_place_of_another(daemon: Daemon) -> None:
+    class Halves(nn.Module):
+        def __init__(self, is_wrong: bool) -> None:
+            super().__init__()
+            self.layer = nn.Linear(32, 32)
+            self.is_wrong = is_wrong
+
+        def forward(self, x: Tensor) -> Tensor:
+            first, last = x.chunk(2, -1)
+            keys = torch.cat([first, last.neg()], -1)
+            values = torch.cat([last, first.neg()], -1)
+            return self.layer(keys if self.is_wrong else values)
+
+    for run in ("values", "keys"):
+        torch.manual_seed(0)
+        model = Halves(run == "keys").eval()
+        with (
+            torch.no_grad(),
+            msitd.Client(run, endpoint=daemon.endpoint) as client,
+            msitd.register_hook(model, client),
+            msitd.register_api(client),
+        ):
+            model(torch.randn(4, 12, 32))
+    header = daemon.ctl("compare", "run", "values", "keys", "--rows", "none", expect=1)
+    assert (
+        "explanation       Torch.cat output/0 of call 0 in place of "
+        "Torch.cat output/0 of call 1 "
+    ) in header.stdout
+
+
 def test_variant_of_an_activation(daemon: Daemon) -> None:
     def change(model: Model) -> None:
         model.blocks[1].act.approximate = "tanh"
