@@ -9,15 +9,20 @@
 namespace msitd::compare {
 namespace {
 
-// Maximum number of names in a note, and of notes with numbers.
+// Maximum number of names in a note.
 constexpr size_t kCallNamesMax = 4;
 
 void AddName(std::string_view name, std::vector<std::string_view>& names) {
   if (names.size() < kCallNamesMax) names.push_back(name);
 }
 
-std::string Times(int count) {
-  return count == 1 ? "once" : fmt::format("{} times", count);
+// Adds a note such as `only golden calls A, B`. Adds nothing if there are no
+// names.
+template <typename Names>
+void AddNote(std::string_view does, const Names& names,
+             std::vector<std::string>& notes) {
+  if (names.empty()) return;
+  notes.push_back(fmt::format("{} {}", does, fmt::join(names, ", ")));
 }
 
 }  // namespace
@@ -200,7 +205,8 @@ std::vector<std::string> CallDifferences::NotesOn(int32_t scope, int32_t after,
   const bool is_backward = tree_.calls()[tree_.event(event).call].is_backward;
   std::vector<std::string_view> only_golden;
   std::vector<std::string_view> only_target;
-  std::vector<std::string> numbers;
+  std::vector<std::string> more_golden;
+  std::vector<std::string> more_target;
   for (const auto& [op, of] : between) {
     const int golden = CountOf(golden_counts_, scope, op, is_backward);
     int target = CountOf(target_counts_, target_scope, op, is_backward);
@@ -212,22 +218,20 @@ std::vector<std::string> CallDifferences::NotesOn(int32_t scope, int32_t after,
       if (of.has_lone_golden) AddName(op, only_golden);
     } else if (golden == 0) {
       if (of.has_lone_target) AddName(op, only_target);
-    } else if (golden != target && is_other && !may_lack_records &&
-               numbers.size() < kCallNamesMax) {
-      numbers.push_back(fmt::format("golden calls {} {}, the target {}", op,
-                                    Times(golden), Times(target)));
+    } else if (golden != target && is_other && !may_lack_records) {
+      auto& more = golden > target ? more_golden : more_target;
+      if (more.size() == kCallNamesMax) continue;
+      more.push_back(
+          golden > target
+              ? fmt::format("{} ({}, target {})", op, golden, target)
+              : fmt::format("{} ({}, golden {})", op, target, golden));
     }
   }
   std::vector<std::string> notes;
-  if (!only_golden.empty()) {
-    notes.push_back(
-        fmt::format("only golden calls {}", fmt::join(only_golden, ", ")));
-  }
-  if (!only_target.empty()) {
-    notes.push_back(
-        fmt::format("only target calls {}", fmt::join(only_target, ", ")));
-  }
-  notes.insert(notes.end(), numbers.begin(), numbers.end());
+  AddNote("only golden calls", only_golden, notes);
+  AddNote("only target calls", only_target, notes);
+  AddNote("golden makes more calls of", more_golden, notes);
+  AddNote("target makes more calls of", more_target, notes);
   return notes;
 }
 

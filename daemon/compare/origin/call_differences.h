@@ -37,7 +37,8 @@ class CallDifferences {
   //
   //   only golden calls A, B
   //   only target calls C
-  //   golden calls D 2 times, the target 3 times
+  //   golden makes more calls of D (3, target 2)
+  //   target makes more calls of E (2, golden 1), F (5, golden 2)
   //
   // The numbers are those of all of the code of `scope`. An op is named only if
   // these differ and so do the calls in between. `may_lack_records`: calls may

@@ -106,12 +106,12 @@ TEST_F(CallDifferencesTest, AnOpThatOneRunCallsIsNamed) {
 
 TEST_F(CallDifferencesTest, OtherNumbersOfCallsAreStated) {
   EXPECT_THAT(NotesOn(CallsB(3, 1), CallsB(1, 1), 50),
-              ElementsAre("golden calls b 3 times, the target once"));
+              ElementsAre("golden makes more calls of b (3, target 1)"));
   EXPECT_THAT(NotesOn(CallsB(1, 1), CallsB(2, 1), 50),
-              ElementsAre("golden calls b once, the target 2 times"));
+              ElementsAre("target makes more calls of b (2, golden 1)"));
   // The call of the target has the number of the missing one.
   EXPECT_THAT(NotesOn(CallsB(2, 0), CallsB(1, 0), 50),
-              ElementsAre("golden calls b 2 times, the target once"));
+              ElementsAre("golden makes more calls of b (2, target 1)"));
 }
 
 TEST_F(CallDifferencesTest, NumbersOfRecordsWithGapsAreNotStated) {
@@ -145,7 +145,7 @@ TEST_F(CallDifferencesTest, ScopesWithoutPairsAreFoundByName) {
     run->back().mark = 0;
   }
   EXPECT_THAT(NotesOn(golden, target, 50),
-              ElementsAre("golden calls b 2 times, the target once"));
+              ElementsAre("golden makes more calls of b (2, target 1)"));
 }
 
 TEST_F(CallDifferencesTest, CallsElsewhereDoNotCount) {
@@ -171,7 +171,7 @@ TEST_F(CallDifferencesTest, CallsOutsideOfModulesAreCompared) {
   AddCall(golden, "c", 0, 20);
   AddCall(target, "c", 0, 20);
   EXPECT_THAT(NotesOn(golden, target, 20, false, false),
-              ElementsAre("golden calls a once, the target 2 times"));
+              ElementsAre("target makes more calls of a (2, golden 1)"));
 }
 
 TEST_F(CallDifferencesTest, AWrapperDoesNotHideCalls) {
@@ -194,7 +194,7 @@ TEST_F(CallDifferencesTest, OpsWithOtherNamesInTheTargetAreTheSameOps) {
   }
   EXPECT_THAT(NotesOn(CallsB(2, 1), target, 50), IsEmpty());
   EXPECT_THAT(NotesOn(CallsB(1, 1), target, 50),
-              ElementsAre("golden calls b once, the target 2 times"));
+              ElementsAre("target makes more calls of b (2, golden 1)"));
 }
 
 }  // namespace
