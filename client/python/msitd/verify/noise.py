@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from msitd.verify import references, trees
+from msitd.verify import kernels, references, trees
 from msitd.verify.arguments import Arguments
 from msitd.verify.scores import roundoff, smallest_step
 from msitd.verify.table import RECURRENT, STEPWISE, Kind, Spec
@@ -134,6 +134,10 @@ class Noise:
             self._of_terms[inner] = self._probed(exact, run, inner)
         noise = self._of_terms[inner][index] + self._own(result, inner)
         noise = noise.maximum(self._equal_signs(result, inner))
+        if self._spec.kind == Kind.ROUNDED and not self._is_backward:
+            between = kernels.products_between(self._spec, self._wide, result)
+            if between is not None:
+                noise = noise + between * (roundoff(dtype) * _ELEMENTARY)
         if inner > roundoff(dtype):
             # A gradient of a narrower type, which is then converted.
             noise = noise + result.abs() * inner
@@ -191,6 +195,8 @@ class Noise:
             return size * inner * _STEP_ROUNDINGS
         if kind == Kind.ROUNDED:
             is_plain = name in references.ARITHMETIC
+            if result.dtype.is_complex:
+                is_plain = name in references.BY_COMPONENT
             noise = size * inner * (0.0 if is_plain else _ELEMENTARY)
             dtype = self._number_dtype() if name == "erf" else None
             return noise if dtype is None or dtype.itemsize > 2 else noise + _FAST_ERF

@@ -49,6 +49,9 @@ ARITHMETIC = frozenset(
         "ldexp",
     ]
 )
+# Those of them that compute the components of complex numbers apart from each other.
+BY_COMPONENT = frozenset(["add", "rsub", "sub", "subtract"])
+_MODULI = frozenset(["abs", "absolute", "sgn"])
 
 # A stage rounds its factor, the product and the sum.
 _ROUNDINGS_OF_STAGE = 3
@@ -298,8 +301,12 @@ def _grouped_mm(given: Arguments) -> dict[str, torch.Tensor]:
 
 def refined(spec: Spec, given: Arguments) -> Spec:
     """Returns the function with the kind that it has for these arguments: some norms
-    are those of singular values.
+    are those of singular values, and absolute values of complex numbers are rounded.
     """
+    if spec.plain in _MODULI:
+        given_types = [each.dtype for each in trees.tensors_of(given)]
+        is_complex = any(each.is_complex for each in given_types)
+        return dataclasses.replace(spec, kind=Kind.ROUNDED) if is_complex else spec
     if spec.plain not in ("matrix_norm", "norm"):
         return spec
     order = [*given.args[1:2], given.kwargs.get("ord"), given.kwargs.get("p")]

@@ -105,6 +105,7 @@ def _check_call(
 ) -> dict[str, Checked | Unchecked]:
     import torch
 
+    spec = references.refined(spec, arguments)
     if spec.plain in CREATING:
         _check_size(arguments, outputs)
     with torch.no_grad():
