@@ -171,6 +171,29 @@ def test_an_order_has_each_position_once() -> None:
         assert found.score.is_wrong == wrong
 
 
+@pytest.mark.parametrize("op", ["Torch.sort", "Tensor.argsort", "Aten.argsort"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_stable_order_keeps_equal_elements_in_place(
+    op: str, descending: bool
+) -> None:
+    scores = ints(4, 3, 50).float()
+    for kwargs, wrong in (({"stable": True}, True), ({}, False)):
+        spec, arguments, outputs = run(
+            op, (scores,), {**kwargs, "descending": descending}
+        )
+        index = "1" if op == "Torch.sort" else "0"
+        order = outputs[index]
+        for each in replay.check_call(spec, arguments, outputs).values():
+            assert isinstance(each, Checked)
+            assert not each.score.is_wrong
+        sorted_scores = scores.gather(1, order)
+        at = int((sorted_scores[0].diff() == 0).nonzero()[0])
+        order[0, [at, at + 1]] = order[0, [at + 1, at]]
+        found = replay.check_call(spec, arguments, outputs)[index]
+        assert isinstance(found, Checked)
+        assert found.score.is_wrong == wrong
+
+
 def test_a_single_wrong_element_among_many_is_found() -> None:
     spec, arguments, outputs = run("Functional.linear", (x(64, 32), x(512, 32)), {})
     wrong = outputs["0"].clone()
