@@ -1,5 +1,6 @@
 """Calls that are made again: correct results pass, and faults of two units fail."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -255,10 +256,61 @@ def test_random_attention_is_not_checked() -> None:
         replay.check_call(spec, arguments, outputs)
 
 
-def test_a_result_of_another_shape_is_not_checked() -> None:
+def test_a_result_of_another_function_is_not_checked() -> None:
     spec, arguments, _ = run("Torch.exp", (x(4),), {})
     found = replay.check_call(spec, arguments, {"0": x(5), "1": x(4)})
     assert all(isinstance(each, Unchecked) for each in found.values())
+
+
+def test_results_in_a_vmap_are_not_wrong() -> None:
+    # A vmap records arguments and results with the dimension of the batch.
+    batch, keys, queries = x(3, 4, 5), x(4), x(4, 1)[:, 0] + 0.5
+    for op, args, result in (
+        ("Tensor.sum", (batch, 0), torch.vmap(lambda each: each.sum(0))(batch)),
+        ("Tensor.__le__", (keys, queries), keys <= queries[:, None]),
+        ("Torch.softmax", (batch, 0), batch.softmax(1)[:2]),
+    ):
+        spec = table.find(op)
+        assert isinstance(spec, table.Spec)
+        found = replay.check_call(spec, Arguments(args, {}), {"0": result})
+        assert isinstance(found["0"], Unchecked)
+
+
+CUT: list[tuple[str, tuple[Any, ...], dict[str, Any], Callable[..., Any]]] = [
+    ("Torch.bmm", (x(2, 3, 4), x(2, 4, 5)), {}, lambda out: out[..., :-1]),
+    ("Torch.matmul", (x(6, 4), x(4, 5)), {}, lambda out: out[1:]),
+    ("Torch.nonzero", (ints(3, 9),), {}, lambda out: out[:-1]),
+    ("Torch.nonzero", (ints(3, 9),), {}, lambda out: out[[0, *range(2, len(out))]]),
+    ("Torch.nonzero", (ints(3, 9),), {}, lambda out: torch.cat([out, out[-1:]])),
+    ("Torch.norm", (x(6, 4), 2, 1, True), {}, lambda out: out[:, 0]),
+    ("Torch.topk", (x(4, 9), 3), {}, lambda out: out[:, :2]),
+    ("Torch.cat", ((x(2, 6), x(3, 6)),), {}, lambda out: out[:4]),
+    ("Torch.fft.rfft", (x(3, 8),), {}, lambda out: out[:, :-1]),
+    (
+        "Functional.scaled_dot_product_attention",
+        (x(2, 4, 5, 8),) * 3,
+        {},
+        lambda out: out[:, :-1],
+    ),
+    ("Functional.conv1d", (x(2, 4, 9), x(3, 4, 2)), {}, lambda out: out[..., 1:]),
+]
+
+
+@pytest.mark.parametrize("op, args, kwargs, cut", CUT, ids=[each[0] for each in CUT])
+def test_a_result_without_some_elements_is_wrong(
+    op: str, args: Any, kwargs: Any, cut: Callable[..., torch.Tensor]
+) -> None:
+    spec, arguments, outputs = run(op, args, kwargs)
+    result = cut(outputs["0"])
+    found = replay.check_call(spec, arguments, {**outputs, "0": result})["0"]
+    assert isinstance(found, Checked), found
+    assert found.score.is_wrong
+    assert found.score.problem.startswith("its shape is")
+    assert found.golden.shape == outputs["0"].shape
+    # Hooks of a module may change its result.
+    spec = dataclasses.replace(spec, of_module=True)
+    found = replay.check_call(spec, arguments, {"0": result})["0"]
+    assert isinstance(found, Unchecked)
 
 
 def test_a_result_larger_than_the_recorded_one_is_not_made() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msitd.verify import references, trees
 from msitd.verify.arguments import Arguments
-from msitd.verify.scores import Checked, score_equal
+from msitd.verify.scores import EQUAL, OTHER_SHAPE, Checked, Score, score_equal
+from msitd.verify.table import Kind
 from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from msitd.verify.table import Spec
 
     Tensors = Mapping[str, torch.Tensor]
+
+# Results whose difference is a smaller part of them have the same elements.
+_NEAR = 0.02
 
 
 def check_exact(
@@ -29,7 +34,7 @@ def check_exact(
     for index, recorded in outputs.items():
         exact = found.get(index)
         if exact is None or exact.shape != recorded.shape:
-            out[index] = mismatch(exact, recorded)
+            out[index] = mismatch(exact, recorded, has_fixed_shape(spec, index))
         elif exact.dtype != recorded.dtype:
             # Functions on tensors of integers may return floats of any dtype.
             out[index] = Checked(
@@ -40,14 +45,81 @@ def check_exact(
     return out
 
 
-def mismatch(exact: torch.Tensor | None, recorded: torch.Tensor) -> Unchecked:
-    """Returns why a recorded result is not compared with the exact one."""
+def mismatch(
+    exact: torch.Tensor | None, recorded: torch.Tensor, is_fixed: bool
+) -> Checked | Unchecked:
+    """Returns the outcome for a recorded result that has not the shape of the exact one.
+
+    It is wrong if it has the elements of the exact result, apart from some that are
+    missing or too many. Otherwise it may be correct: in a vmap, arguments and results
+    are recorded with the dimension of the batch, of which the function is not aware.
+
+    Args:
+        exact: The exact result. None if the function has no such result.
+        recorded: The recorded result.
+        is_fixed: See `has_fixed_shape`.
+    """
     if exact is None:
         return Unchecked("its recorded results are not those of the function")
-    return Unchecked(
-        "its result has another shape than the function returns",
-        f"{tuple(recorded.shape)} instead of {tuple(exact.shape)}",
+    shapes = f"{tuple(recorded.shape)} instead of {tuple(exact.shape)}"
+    if not (is_fixed and _has_same_elements(recorded, exact)):
+        reason = "its result has another shape than the function returns"
+        return Unchecked(reason, shapes)
+    score = Score(math.inf, math.inf, (), EQUAL, OTHER_SHAPE + shapes)
+    return Checked(exact, score)
+
+
+def has_fixed_shape(spec: Spec, index: str) -> bool:
+    """Returns whether a result has the same shape with all kernels and versions of torch.
+
+    That of internal functions depends on the kernel, and hooks may change the result
+    of a module.
+    """
+    name = spec.plain
+    if spec.of_module or name.startswith(("_", "native_")) or "_backward" in name:
+        return False
+    return index == "0" or spec.kind in (Kind.EXACT, Kind.CHOICE)
+
+
+def _has_same_elements(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Returns whether two tensors have the same elements, apart from rounding, in another
+    shape, or one of them has more indexes of one dimension.
+    """
+    if first.numel() > second.numel():
+        first, second = second, first
+    if first.numel() == 0 or bool((first == first.flatten()[0]).all()):
+        return False
+    if first.numel() == second.numel():
+        return bool(_are_near(first.reshape(1, -1), second.reshape(1, -1)).all())
+    import torch
+
+    differing = [
+        dim
+        for dim, pair in enumerate(zip(first.shape, second.shape, strict=False))
+        if len({*pair}) > 1
+    ]
+    if first.dim() != second.dim() or len(differing) != 1:
+        return False
+    some, every = (
+        each.movedim(differing[0], 0).reshape(each.shape[differing[0]], -1)
+        for each in (first, second)
     )
+    count, missing = len(some), len(every) - len(some)
+    # The rows before the missing ones, and those after them.
+    is_same = _are_near(some, every[:count])
+    before = count if bool(is_same.all()) else int(is_same.to(torch.uint8).argmin())
+    return bool(_are_near(some[before:], every[before + missing :]).all())
+
+
+def _are_near(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Returns which rows of two matrices are equal apart from rounding."""
+    import torch
+
+    is_complex = first.dtype.is_complex or second.dtype.is_complex
+    wide = torch.complex128 if is_complex else torch.float64
+    first, second = (torch.nan_to_num(each.to(wide)) for each in (first, second))
+    size = torch.linalg.vector_norm(second, dim=1)
+    return torch.linalg.vector_norm(first - second, dim=1) <= size * _NEAR
 
 
 def check_choice(
@@ -65,7 +137,9 @@ def check_choice(
     wrong = [
         index
         for index, each in out.items()
-        if isinstance(each, Checked) and each.score.is_wrong
+        if isinstance(each, Checked)
+        and each.score.is_wrong
+        and each.golden.shape == outputs[index].shape
     ]
     if not wrong or any(found[index].dtype != torch.int64 for index in wrong):
         return out

@@ -370,14 +370,14 @@ class Modules:
 
         if with_state is not None:
             name, arguments = with_state(module, tensors, weight)
-            return Spec(KIND_OF[name], recurrent.OF_MODULES, name), arguments
+            return Spec(KIND_OF[name], recurrent.OF_MODULES, name, True), arguments
         build = _build_of(module.kind)
         if build is None:
             raise Unchecked(MODULE_REASON)
         name, arguments = build(module, tensors[0], weight)
         owner = "torch" if name in _OF_TORCH else "torch.nn.functional"
         kind = Kind.COMPOSITE if name in _STEPWISE else KIND_OF[name]
-        return Spec(kind, owner, name), arguments
+        return Spec(kind, owner, name, True), arguments
 
     def check_weights(
         self,

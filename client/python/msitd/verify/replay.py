@@ -15,6 +15,7 @@ from msitd.verify import exactness, references, trees
 from msitd.verify.arguments import Arguments
 from msitd.verify.noise import Noise
 from msitd.verify.scores import (
+    OTHER_SHAPE,
     Checked,
     roundoff,
     score_equal,
@@ -89,7 +90,9 @@ def _of_either(
         if all(map(_is_correct, found.values())):
             return found
         # A function whose results have other shapes was not the one.
-        if not any(isinstance(outcome, Checked) for outcome in kept.values()):
+        if not kept or any(map(_has_shape, found.values())) > any(
+            map(_has_shape, kept.values())
+        ):
             kept = found
     if not kept and failure is not None:
         raise failure
@@ -98,6 +101,12 @@ def _of_either(
 
 def _is_correct(outcome: Checked | Unchecked) -> bool:
     return isinstance(outcome, Checked) and not outcome.score.is_wrong
+
+
+def _has_shape(outcome: Checked | Unchecked) -> bool:
+    if not isinstance(outcome, Checked):
+        return False
+    return not outcome.score.problem.startswith(OTHER_SHAPE)
 
 
 def _check_call(
@@ -301,7 +310,9 @@ class _Replay:
         for index, given in recorded.items():
             result = exact.get(index)
             if result is None or result.shape != given.shape:
-                out[index] = exactness.mismatch(result, given)
+                is_fixed = exactness.has_fixed_shape(self._spec, index)
+                is_fixed = is_fixed and grads is None
+                out[index] = exactness.mismatch(result, given, is_fixed)
                 continue
             if not trees.is_real(given):
                 out[index] = Checked(

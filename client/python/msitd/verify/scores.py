@@ -62,6 +62,8 @@ class Checked(NamedTuple):
 
 _SAME_PLACES = "nan_mismatch_count == 0 and inf_mismatch_count == 0"
 EQUAL = "mismatch_count == 0"
+# The problem of a result of another shape begins with this.
+OTHER_SHAPE = "its shape is "
 
 
 def roundoff(dtype: torch.dtype) -> float:

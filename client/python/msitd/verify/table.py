@@ -55,6 +55,8 @@ class Spec:
     # Where torch has the function, and its name there.
     owner: str
     name: str
+    # Whether it stands for a module.
+    of_module: bool = False
 
     @property
     def plain(self) -> str:
