@@ -199,7 +199,7 @@ def _dim_of(spec: Spec, arguments: Arguments) -> Any:
     """Returns the argument `dim` of a function that selects; None without it."""
     order = "input k dim" if spec.plain in ("topk", "kthvalue") else "input dim"
     given = Arguments(arguments.args[:3], arguments.kwargs)
-    return references.named(given, order + " a b c").get("dim")
+    return trees.named(given, order + " a b c").get("dim")
 
 
 def _repeats(positions: torch.Tensor, dim: Any) -> bool:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msitd.verify import gradients, recurrent, trees
+from msitd.verify import dropout, gradients, recurrent, trees
 from msitd.verify.arguments import Arguments
 from msitd.verify.scores import roundoff
 from msitd.verify.table import RANDOM_REASON, RECURRENT, Kind, Spec
@@ -255,7 +255,7 @@ def exact(
             if x is not None and x.requires_grad:
                 return {"0": gradients.softmax(x, dim, steps)}
         if spec.kind == Kind.MASKED:
-            return _masked(spec, given, recorded)
+            return dropout.results(given, recorded)
         if spec.plain in ("grouped_mm", "_grouped_mm"):
             return _grouped_mm(given)
         if spec.plain in SCALED_PRODUCTS:
@@ -284,7 +284,7 @@ def _grouped_mm(given: Arguments) -> dict[str, torch.Tensor]:
     """Products of groups of rows, each with its own matrix."""
     import torch
 
-    at = named(given, "mat_a mat_b offs bias out_dtype")
+    at = trees.named(given, "mat_a mat_b offs bias out_dtype")
     a, b = at.get("mat_a", at.get("self")), at.get("mat_b", at.get("mat2"))
     offsets = at.get("offs")
     if offsets is None or at.get("bias") is not None or (a.dim(), b.dim()) != (2, 3):
@@ -343,14 +343,14 @@ def backward_error_dims(spec: Spec) -> tuple[int, ...]:
 
 def is_fast(given: Arguments) -> bool:
     """Returns whether a scaled product may be added with fewer bits."""
-    return bool(named(given, _SCALED_MM).get("use_fast_accum"))
+    return bool(trees.named(given, _SCALED_MM).get("use_fast_accum"))
 
 
 def _scaled_mm(given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
     """A product of matrices with a scale for each, or for each row of the first and
     each column of the second.
     """
-    at = named(given, _SCALED_MM)
+    at = trees.named(given, _SCALED_MM)
     a, b = at.get("self", at.get("input")), at["mat2"]
     scales = at["scale_a"], at["scale_b"]
     is_whole = all(scale.numel() == 1 for scale in scales)
@@ -378,16 +378,6 @@ def _called_in_place_of(spec: Spec, given: Arguments) -> dict[str, torch.Tensor]
         result = (*given.args, *given.kwargs.values())
     out: dict[str, torch.Tensor] = {}
     _collect(result, "", 0, out)
-    return out
-
-
-def named(given: Arguments, names: str) -> dict[str, Any]:
-    """Returns the arguments by name."""
-    order = names.split()
-    if len(given.args) > len(order):
-        raise Unchecked("it has too many arguments")
-    out = dict(zip(order, given.args, strict=False))
-    out.update(given.kwargs)
     return out
 
 
@@ -420,25 +410,6 @@ def _softmax_arguments(given: Arguments) -> tuple[torch.Tensor | None, int]:
     return x, dim
 
 
-def _masked(spec: Spec, given: Arguments, recorded: Tensors) -> dict[str, torch.Tensor]:
-    """Dropout, with the elements that the recorded result has dropped."""
-    import torch
-
-    at = named(given, "input p train inplace")
-    x, p = at["input"], at.get("p", 0.5)
-    is_on = at.get("train", at.get("training", not spec.owner.endswith("functional")))
-    if spec.owner.endswith("functional"):
-        is_on = at.get("training", at.get("train", True))
-    if not is_on or p == 0:
-        return {"0": x * 1.0}
-    if "0" not in recorded or not 0 < p <= 1:
-        raise Unchecked(RANDOM_REASON)
-    # An element of 0 does not show whether it was dropped.
-    kept = (recorded["0"] != 0) & torch.ones((), dtype=torch.bool)
-    scale = 0.0 if p == 1 else 1 / (1 - p)
-    return {"0": x * kept * scale}
-
-
 def _masked_scores(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Adds a mask to scores. Where it closes a whole row, the scores are rounded away, as
     in float32.
@@ -469,7 +440,7 @@ def attention(
     """
     import torch
 
-    at = named(given, _ATTENTION[spec.plain])
+    at = trees.named(given, _ATTENTION[spec.plain])
     q, k, v = at["query"], at["key"], at["value"]
     if at.get("dropout_p"):
         raise Unchecked(RANDOM_REASON)

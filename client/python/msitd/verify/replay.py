@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from msitd.verify import exactness, references, trees
+from msitd.verify import dropout, exactness, references, trees
 from msitd.verify.arguments import Arguments
 from msitd.verify.noise import Noise
 from msitd.verify.scores import (
@@ -125,7 +125,10 @@ def _check_call(
         if spec.kind == Kind.EXACT or not (is_float or makes_float):
             return exactness.check_exact(spec, arguments, outputs)
         call = _Replay(spec, arguments, outputs)
-        return call.check(outputs, call.run)
+        found = call.check(outputs, call.run)
+        if spec.kind == Kind.MASKED:
+            return dropout.check_kept(spec, arguments, outputs, found)
+        return found
 
 
 def check_gradients(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msitd.verify.arguments import Arguments
+from msitd.verify.unchecked import Unchecked
 
 if TYPE_CHECKING:
     import torch
@@ -87,6 +88,16 @@ def picked(arguments: Arguments, position: int) -> Arguments:
         tuple(map(of, arguments.args)),
         {name: of(value) for name, value in arguments.kwargs.items()},
     )
+
+
+def named(given: Arguments, names: str) -> dict[str, Any]:
+    """Returns the arguments by name."""
+    order = names.split()
+    if len(given.args) > len(order):
+        raise Unchecked("it has too many arguments")
+    out = dict(zip(order, given.args, strict=False))
+    out.update(given.kwargs)
+    return out
 
 
 def wide_of(dtype: torch.dtype) -> torch.dtype:
