@@ -446,12 +446,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
                                                  : found != early_.end()
                                                      ? &found->second
                                                      : nullptr;
-  row_numbers_.clear();
-  reasons_.clear();
-  choice_budget_ = ChoiceBudget();
-  row_sum_budget_ = RowSumBudget();
-  undecidable_.reset();
-  tensors_of_calls_.clear();
+  ForgetPairs();
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
@@ -511,6 +506,15 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
         EmitPair(group, i, plan.verification, judgment, has_equal_values));
   }
   return absl::OkStatus();
+}
+
+void ComparisonEngine::ForgetPairs() {
+  row_numbers_.clear();
+  reasons_.clear();
+  choice_budget_ = ChoiceBudget();
+  row_sum_budget_ = RowSumBudget();
+  undecidable_.reset();
+  tensors_of_calls_.clear();
 }
 
 absl::Status ComparisonEngine::ExplainUnmatched(const TensorPair& pair,

@@ -316,6 +316,8 @@ class ComparisonEngine {
   absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
                        const v1::InputDifference& input_difference,
                        v1::ComparisonRow& row);
+  // Forgets the state of the pairs of the last group.
+  void ForgetPairs();
   // Adds to the reason of the unmatched `row_` why a side may be missing.
   absl::Status ExplainUnmatched(const TensorPair& pair, int32_t rank);
   // Shows how else the runs could be compared.

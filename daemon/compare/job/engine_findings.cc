@@ -99,12 +99,9 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
   Findings::Failure failure;
   failure.maker = found->maker;
   std::vector<NumberDifference> arguments;
-  if (is_further &&
-      HidesPartsOf(found->maker, group.pairs[found->pair].golden->key)) {
-    return;
-  }
   const TensorPair& pair = group.pairs[found->pair];
   if (HidesPartsOf(found->maker, pair.golden->key)) {
+    if (is_further) return;
     v1::Maker unknown;
     unknown.set_kind(v1::Maker::NOT_KNOWN);
     unknown.set_op(pair.golden->key.op);

@@ -123,8 +123,7 @@ std::optional<std::string> ComparisonEngine::ExplainAsZero(
       !(*nl2 * norm <= allowed)) {
     return std::nullopt;
   }
-  return "ill-conditioned: the rows of the gradient cancel; what remains is "
-         "no larger than their errors";
+  return "ill-conditioned: the rows of the gradient cancel up to their errors";
 }
 
 }  // namespace msitd::compare

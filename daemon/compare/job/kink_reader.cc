@@ -70,7 +70,7 @@ class KinkSide {
   }
 
  private:
-  // Of x, dL/dy and dL/dx.
+  // For x, dL/dy and dL/dx.
   std::unique_ptr<ElementReader> readers_[3];
   std::vector<double> blocks_[3];
   double roundoff_ = 0;

@@ -1,4 +1,4 @@
-"""Differences that are no mistakes: precisions, closed rows, memory that was not written."""
+"""Differences of correct runs: precisions, closed rows, memory that was not written."""
 
 from collections.abc import Callable
 from typing import Any

@@ -39,7 +39,7 @@ _SMALL_BYTES_MAX = 1 << 20
 _TOGETHER_BYTES_MAX = 16 << 20
 _TOGETHER_NAME_BYTES_MAX = 48 << 10
 _TOGETHER_MAX = 1000
-# What a name takes in a message in addition to its bytes.
+# Size of the header of a name in a message.
 _NAME_EXTRA_BYTES = 4
 
 _VALUES: tuple[RecordKind, ...] = ("number", "text", "none", "dtype", "other")
