@@ -133,6 +133,12 @@ class Noise:
         if inner not in self._of_terms:
             self._of_terms[inner] = self._probed(exact, run, inner)
         noise = self._of_terms[inner][index] + self._own(result, inner)
+        if inner < roundoff(dtype) and not self._is_backward:
+            count = kernels.narrow_roundings(self._spec, self._wide)
+            # The noise of the terms without its growth, for another roundoff.
+            ratio = roundoff(dtype) / (inner * self._growth(result))
+            terms = self._of_terms[inner][index] * ratio
+            noise = noise + terms * (_STORED * math.sqrt(count))
         noise = noise.maximum(self._equal_signs(result, inner))
         if self._spec.kind == Kind.ROUNDED and not self._is_backward:
             between = kernels.products_between(self._spec, self._wide, result)

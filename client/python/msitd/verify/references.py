@@ -147,6 +147,7 @@ _SPECTRAL = frozenset(["eigvalsh", "matrix_norm", "norm", "nuclear_norm", "svdva
 SCALED_PRODUCTS = ("_scaled_mm",)
 _SCALED_MM = "self mat2 scale_a scale_b bias scale_result out_dtype use_fast_accum"
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution", "_convolution")
+TRANSPOSED = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 # Functions whose results are sums of products.
 PRODUCTS = frozenset(
     [*_PRODUCTS, *_CONVOLUTIONS, "chain_matmul", "einsum", "multi_dot", "tensordot"]
@@ -550,6 +551,13 @@ def sum_length(
         longest = max(longest, tensors[1].numel() // max(tensors[1].shape[0], 1))
         if not grads:
             return max(1, tensors[1].numel() // max(tensors[1].shape[0], 1))
+    if name == "convolution_backward" and len(tensors) > 2:
+        grad, _, weight = tensors[:3]
+        is_of_input = result.dim() > 1 and result.shape != weight.shape
+        summed = weight if is_of_input else grad
+        return max(1, summed.numel() // max(summed.shape[1], 1))
+    if name in TRANSPOSED and len(tensors) > 1 and not grads:
+        return max(1, tensors[1].numel() // max(tensors[1].shape[1], 1))
     if grads:
         grad = max(grads.values(), key=lambda each: each.numel())
         if result.dim() and grad.dim() and result.shape[0] == grad.shape[0]:
