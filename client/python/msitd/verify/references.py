@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msitd.verify import dropout, gradients, recurrent, trees
+from msitd.verify import coordinates, dropout, gradients, recurrent, trees
 from msitd.verify.arguments import Arguments
 from msitd.verify.scores import roundoff
 from msitd.verify.table import RANDOM_REASON, RECURRENT, Kind, Spec
@@ -263,7 +263,10 @@ def exact(
             return _scaled_mm(given, recorded)
         if spec.plain in RECURRENT:
             return recurrent.results(spec, given)
-        return _called_in_place_of(spec, given)
+        out = _called_in_place_of(spec, given)
+        if steps is not None and "0" in out:
+            out["0"] = coordinates.disturbed(spec, given, out["0"], steps)
+        return out
 
 
 def _refuse_unstable(spec: Spec, given: Arguments) -> None:
@@ -560,6 +563,8 @@ def sum_length(
         return max(1, tensors[1].numel() // max(tensors[1].shape[1], 1))
     if grads:
         grad = max(grads.values(), key=lambda each: each.numel())
+        if name == "affine_grid":
+            return max(1, math.prod(grad.shape[1:-1]))
         if result.dim() and grad.dim() and result.shape[0] == grad.shape[0]:
             return longest
         return max(longest, grad.numel() // max(1, min(result.shape, default=1)))
