@@ -37,7 +37,7 @@ struct ArgumentDifferences {
 // Compares the arguments of a call in the golden run with those of a call in
 // the target run. Each key identifies a call by one of its tensors. The value
 // None counts as an omitted argument, and numbers are compared as numbers.
-// Devices and process groups are ignored. There are no differences if one run
+// Devices and process groups are ignored. The result is empty if one run
 // recorded no values of arguments at that rank and token.
 //
 // Errors: those of the scans and of `stop`.

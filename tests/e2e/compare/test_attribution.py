@@ -16,7 +16,7 @@ from daemon import Daemon
 
 FAILED = 1
 UNKNOWN_MAX = 0.10
-# What the header of each case says of its makers, word for word. Numbers that a machine
+# The makers in the header of each case, word for word. Numbers that a machine
 # or a torch may compute otherwise are `#`.
 FINDINGS = pathlib.Path(__file__).with_name("crafted_findings.txt")
 LABELS = ("cause ", "further cause ", "inputs of the model differ ")
