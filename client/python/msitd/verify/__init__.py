@@ -13,10 +13,11 @@ same structure, `unlike` compares their calls, and `attributes` their descriptio
 `table` and `modules` are the fixed tables of functions and classes, the only code that
 a run can cause to be executed. `replay` makes a call again, with the `references` of
 functions that need one, of which `recurrent` has those of recurrent layers, `dropout`
-those of dropout and `gradients` those of a softmax, and `noise` estimates how far a correct result may be
-from that, with the roundings of single functions in `kernels` and of `coordinates`. `exactness` checks
-results that are not rounded, and `scores` measures the others in rounding units. `trees`
-walks arguments. `unchecked` has the exception for calls that cannot be checked.
+those of dropout and `gradients` those of a softmax. `noise` estimates how far a correct
+result may be from that, with the roundings of single functions in `kernels` and
+`coordinates`. `exactness` checks results that are not rounded, and `scores` measures the
+others in rounding units. `trees` walks arguments. `unchecked` has the exception for
+calls that cannot be checked.
 
 Everything is imported late: checking needs torch, and reading a run needs grpcio.
 """
