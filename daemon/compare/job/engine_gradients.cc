@@ -28,6 +28,13 @@ bool IsReadable(const TensorPair& pair) {
          pair.golden->shape == pair.target->shape;
 }
 
+// Returns whether a tensor is a sum of gradients, without a factor. The state
+// of an optimizer, such as `bias.exp_avg_sq`, is not.
+bool IsGradientOfBias(const TensorKey& key) {
+  return (key.io == Io::kGradWeight && key.index.ends_with("bias")) ||
+         (key.io == Io::kState && key.index.ends_with("bias.grad"));
+}
+
 uint64_t BytesOf(const TensorPair& pair) {
   return pair.golden->tensor_bytes + pair.target->tensor_bytes;
 }
@@ -95,8 +102,7 @@ std::optional<std::string> ComparisonEngine::ExplainAsZero(
     const TensorGroup& group, const PairPlan& plan, const RowMetrics& metrics) {
   const TensorPair& pair = group.pairs[row_numbers_.size()];
   if (pair.golden == nullptr || pair.target == nullptr || group.window > 0 ||
-      (pair.golden->key.io != Io::kGradWeight &&
-       pair.golden->key.io != Io::kState) ||
+      !IsGradientOfBias(pair.golden->key) ||
       pair.golden->shape != pair.target->shape ||
       pair.golden->shape.size() != 1 || !pair.golden->knows_summary) {
     return std::nullopt;

@@ -84,21 +84,35 @@ bool Undecidable::Side::IsNew(const LogicalTensor& tensor) const {
 }
 
 Undecidable::Undecidable(const std::vector<TensorPair>& pairs) : pairs_(pairs) {
-  const auto each = [&pairs](auto visit) {
-    for (const TensorPair& pair : pairs) visit(pair);
-  };
-  each([this](const TensorPair& pair) {
+  for (const TensorPair& pair : pairs) {
     if (pair.golden == nullptr || pair.target == nullptr ||
         !IsGradient(pair.golden->key.io)) {
-      return;
+      continue;
     }
     golden_.calls[{pair.golden->key.op, pair.golden->key.call}];
     target_.calls[{pair.target->key.op, pair.target->key.call}];
-  });
-  each([this](const TensorPair& pair) {
+  }
+  for (const TensorPair& pair : pairs) {
     if (pair.golden != nullptr) golden_.Add(*pair.golden);
     if (pair.target != nullptr) target_.Add(*pair.target);
-  });
+  }
+}
+
+bool Undecidable::HasEqualResult(size_t pair) const {
+  const TensorKey& call = pairs_[pair].golden->key;
+  // The result follows the arguments.
+  constexpr size_t kReach = 16;
+  const size_t end = std::min(pairs_.size(), pair + kReach);
+  for (size_t i = pair + 1; i < end; ++i) {
+    const TensorPair& other = pairs_[i];
+    if (other.golden == nullptr || other.target == nullptr) continue;
+    const TensorKey& key = other.golden->key;
+    if (key.op == call.op && key.call == call.call && key.io == Io::kOutput &&
+        key.index == call.index) {
+      return HashesAgree(*other.golden, *other.target);
+    }
+  }
+  return false;
 }
 
 std::string Undecidable::ReasonOf(size_t pair) const {
@@ -107,9 +121,10 @@ std::string Undecidable::ReasonOf(size_t pair) const {
   if (golden == nullptr || target == nullptr) return "";
   if (golden->key.io == Io::kInput && golden->key.index == "0" &&
       target->key.index == "0" && Overwrites(golden->key.op) &&
-      golden_.IsNew(*golden) && target_.IsNew(*target)) {
+      golden_.IsNew(*golden) && target_.IsNew(*target) &&
+      (golden->key.token == 0 || HasEqualResult(pair))) {
     return "not decided, because nothing that was recorded has written this "
-           "memory";
+           "memory at this token";
   }
   if (!IsGradient(golden->key.io)) return "";
   const Call* const of_golden = golden_.CallOf(*golden);

@@ -25,9 +25,11 @@ namespace msitd::compare {
 // arguments differ from that of the result.
 //
 // Memory that was not written: the tensor that a call such as
-// `Tensor.__setitem__` writes to, if neither run recorded its bytes before. It
-// is usually a result of `torch.empty`, whose content is arbitrary. Its content
-// after the call is an output, which is compared.
+// `Tensor.__setitem__` writes to, if neither run recorded its bytes before at
+// this token. It is usually a result of `torch.empty`, whose content is
+// arbitrary. Its content after the call is an output, which is compared. After
+// token 0, the memory may be a cache that an earlier token has written, so that
+// the outputs must be equal: then its former content has no effect.
 //
 // Immutable. Takes time and memory in proportion to the number of pairs.
 class Undecidable {
@@ -61,6 +63,9 @@ class Undecidable {
     const Call* CallOf(const LogicalTensor& tensor) const;
     bool IsNew(const LogicalTensor& tensor) const;
   };
+
+  // Returns whether the result that has replaced the argument `pair` is equal.
+  bool HasEqualResult(size_t pair) const;
 
   const std::vector<TensorPair>& pairs_;
   Side golden_;

@@ -101,11 +101,14 @@ TEST_F(UndecidableTest, OtherCallsAreJudged) {
 }
 
 // Records a call that writes to `old`, and its result.
-void RecordWrite(RunRecorder& run, std::string_view op, float old, float made) {
+void RecordWrite(RunRecorder& run, std::string_view op, float old, float made,
+                 int64_t token = 0) {
   RecordedTensor input = Floats(std::string(op), {old, 2 * old, 3 * old});
+  RecordedTensor result = Floats(std::string(op), {made, 2 * made, 3 * made});
   input.io = Io::kInput;
+  input.token = result.token = token;
   run.Record(input);
-  run.Record(Floats(std::string(op), {made, 2 * made, 3 * made}));
+  run.Record(result);
 }
 
 TEST_F(UndecidableTest, MemoryThatNothingHasWrittenIsNotDecided) {
@@ -133,6 +136,59 @@ TEST_F(UndecidableTest, MemoryThatOneRunHasWrittenIsJudged) {
   target_.Record(Floats("Torch.zeros", {5, 10, 15}));
   RecordWrite(golden_, "Tensor.__setitem__", 5, 1);
   RecordWrite(target_, "Tensor.__setitem__", 9, 1);
+  Compare();
+  EXPECT_EQ(rows_[1].verdict(), v1::FAIL);
+}
+
+TEST_F(UndecidableTest, CacheOfAnEarlierTokenIsJudgedUnlessItIsOverwritten) {
+  RecordWrite(golden_, "Tensor.index_copy_", 5, 1, 1);
+  RecordWrite(target_, "Tensor.index_copy_", 9, 2, 1);
+  RecordWrite(golden_, "Tensor.copy_", 6, 1, 1);
+  RecordWrite(target_, "Tensor.copy_", 8, 1, 1);
+  Compare();
+  EXPECT_EQ(rows_[0].verdict(), v1::FAIL);
+  EXPECT_EQ(rows_[2].verdict(), v1::SKIPPED);
+}
+
+// Records the gradient of 4 rows that cancel, and a sum of them.
+void RecordSum(RunRecorder& run, Io io, std::string index, float sum,
+               float error = 0) {
+  const float a = 1 + error;
+  RecordedTensor rows =
+      Floats("fc", {a, 2, 3, -1, -2, -3, 4, 5, 6, -4, -5, -6});
+  rows.shape = {4, 3};
+  rows.io = Io::kGradOutput;
+  run.Record(rows);
+  RecordedTensor made = Floats("fc", {sum, -sum, 2 * sum});
+  made.io = io;
+  made.index = std::move(index);
+  run.Record(made);
+}
+
+TEST_F(UndecidableTest, OnlyGradientsOfBiasesMayCancel) {
+  const struct {
+    Io io;
+    const char* index;
+    v1::Verdict verdict;
+  } cases[] = {{Io::kGradWeight, "bias", v1::PASS},
+               {Io::kState, "bias.grad", v1::PASS},
+               {Io::kGradWeight, "weight", v1::FAIL},
+               {Io::kState, "bias.exp_avg_sq", v1::FAIL}};
+  for (const auto& one : cases) {
+    testing::FakeStore store;
+    RunRecorder golden(store, "g");
+    RunRecorder target(store, "t");
+    RecordSum(golden, one.io, one.index, 1e-7F);
+    RecordSum(target, one.io, one.index, 3e-7F, 1e-6F);
+    RowObserver observer;
+    ASSERT_TRUE(ComparisonEngine(store, plan_, observer).Run().ok());
+    EXPECT_EQ(observer.rows[1].verdict(), one.verdict) << one.index;
+  }
+}
+
+TEST_F(UndecidableTest, SumsThatAreLargerThanTheirErrorsAreJudged) {
+  RecordSum(golden_, Io::kGradWeight, "bias", 1e-7F);
+  RecordSum(target_, Io::kGradWeight, "bias", 1e-3F, 1e-6F);
   Compare();
   EXPECT_EQ(rows_[1].verdict(), v1::FAIL);
 }
