@@ -29,6 +29,12 @@ struct PairRuns {
   storage::RunReader& target;
 };
 
+// Returns whether the elements of a tensor can be examined. Tensors of several
+// ranks are not read.
+inline bool IsReadable(const LogicalTensor& tensor) {
+  return tensor.has_bytes && tensor.assembly == nullptr;
+}
+
 // Reads a pair of choices and a pair of tensors that may be their scores.
 // Returns whether the scores explain the choices. The pairs must have the
 // shapes that OriginFinder::ScoresOfNext requires. Only one row of scores of

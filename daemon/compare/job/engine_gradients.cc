@@ -19,10 +19,10 @@
 namespace msitd::compare {
 namespace {
 
-bool IsReadable(const TensorPair& pair) {
+bool AreReadable(const TensorPair& pair) {
   const auto is_readable = [](const LogicalTensor* tensor) {
-    return tensor != nullptr && tensor->has_bytes &&
-           tensor->assembly == nullptr && IsFloatingPoint(tensor->dtype);
+    return tensor != nullptr && IsReadable(*tensor) &&
+           IsFloatingPoint(tensor->dtype);
   };
   return is_readable(pair.golden) && is_readable(pair.target) &&
          pair.golden->shape == pair.target->shape;
@@ -65,14 +65,14 @@ absl::StatusOr<std::optional<std::string>> ComparisonEngine::ExplainByKink(
   const size_t position = row_numbers_.size();
   const TensorPair& pair = group.pairs[position];
   if (pair.golden == nullptr || pair.golden->key.io != Io::kGradInput ||
-      !IsReadable(pair) || row_sum_budget_.pairs == 0 || group.window > 0) {
+      !AreReadable(pair) || row_sum_budget_.pairs == 0 || group.window > 0) {
     return std::nullopt;
   }
   const auto input = OnlyTensorOf(group, pair.golden->key, Io::kInput);
   const auto given = OnlyTensorOf(group, pair.golden->key, Io::kGradOutput);
   if (!input.has_value() || !given.has_value()) return std::nullopt;
   for (const size_t of : {*input, *given}) {
-    if (!origins_.HasPassed(of) || !IsReadable(group.pairs[of]) ||
+    if (!origins_.HasPassed(of) || !AreReadable(group.pairs[of]) ||
         group.pairs[of].golden->shape != pair.golden->shape) {
       return std::nullopt;
     }

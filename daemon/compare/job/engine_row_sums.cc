@@ -23,11 +23,6 @@ namespace {
 constexpr size_t kSlopedOpsMax = 4096;
 constexpr size_t kAllSlopesMax = size_t{1} << 20;
 
-// Tensors of several ranks are not read.
-bool IsReadable(const LogicalTensor& tensor) {
-  return tensor.has_bytes && tensor.assembly == nullptr;
-}
-
 uint64_t RowCountOf(const TensorPair& pair) {
   return ElementCount(pair.golden->shape) /
          static_cast<uint64_t>(pair.golden->shape.back());

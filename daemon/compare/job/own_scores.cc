@@ -81,9 +81,8 @@ absl::StatusOr<bool> AreOfOwnScores(const TensorPair& scores,
   for (const auto side : {&TensorPair::golden, &TensorPair::target}) {
     const LogicalTensor* const given = scores.*side;
     const LogicalTensor* const made = result.*side;
-    if (given == nullptr || made == nullptr || !given->has_bytes ||
-        !made->has_bytes || given->assembly != nullptr ||
-        made->assembly != nullptr || given->shape != made->shape ||
+    if (given == nullptr || made == nullptr || !IsReadable(*given) ||
+        !IsReadable(*made) || given->shape != made->shape ||
         made->shape.empty() || made->shape.back() == 0 ||
         ElementCount(made->shape) > explain::kExaminedElementsMax) {
       return false;
