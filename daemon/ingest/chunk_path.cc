@@ -2,6 +2,7 @@
 #include "daemon/ingest/chunk_path.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "daemon/ingest/ingest_errors.h"
@@ -21,6 +22,12 @@ void BeNice(int nice) {
     log::Get("ingest")->warn("ingest_nice refused nice={} error='{}'", nice,
                              Message(ErrnoStatus(error, "setpriority")));
   }
+}
+
+uint64_t NextStreamNumber() {
+  // No other data depends on it.
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Does not fill in the memory that the producer shares.
@@ -251,7 +258,8 @@ absl::StatusOr<access::FairShares::Grant> ChunkPath::MakeWay(
 absl::StatusOr<StreamHandle> ChunkPath::Add(StreamSpec spec, StreamPeer& peer,
                                             access::FairShares::Grant share,
                                             uint64_t committed) {
-  auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
+  auto stream =
+      std::make_shared<IngestStream>(std::move(spec), peer, NextStreamNumber());
   stream->share = std::move(share);
   MutexLock lock(mu_);
   if (draining_) return NotServing();

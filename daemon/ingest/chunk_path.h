@@ -27,6 +27,7 @@
 #include "daemon/metrics/latencies.h"
 #include "protos/base/rank_activity.h"
 #include "protos/chunk/chunk.h"
+#include "protos/compute/digest_memory.h"
 #include "protos/status/mutex.h"
 #include "storage/face/chunk_log.h"
 
@@ -110,6 +111,9 @@ class ChunkPath {
   const metrics::Latencies& acks() const { return acks_; }
 
  private:
+  // Parts whose summaries are remembered.
+  static constexpr size_t kDigestsKnown = size_t{1} << 14;
+
   // Work that the commit thread does in one round.
   struct Item {
     StreamHandle stream;
@@ -193,6 +197,8 @@ class ChunkPath {
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   IngestStats stats_ ABSL_GUARDED_BY(mu_);
   metrics::Latencies acks_;
+  // Shared by all streams, which are its owners.
+  compute::DigestMemory digests_{kDigestsKnown};
 
   std::vector<std::thread> digest_threads_;
   std::thread commit_thread_;

@@ -6,7 +6,7 @@
 #include "daemon/ingest/chunk_path.h"
 #include "daemon/log/log.h"
 #include "protos/base/check.h"
-#include "protos/compute/digest.h"
+#include "protos/compute/digest_memory.h"
 #include "protos/status/status.h"
 
 // The threads of the chunk path.
@@ -24,8 +24,10 @@ namespace {
 
 using Code = absl::StatusCode;
 
-// Returns how many digests supplied by the producer are false.
-size_t DigestRecords(chunk::Chunk& chunk) {
+// `owner` is the number of the stream. Returns how many digests supplied by the
+// producer are false.
+size_t DigestRecords(chunk::Chunk& chunk, uint64_t owner,
+                     compute::DigestMemory& memory) {
   size_t false_count = 0;
   for (chunk::RecordDescriptor& record : chunk.records()) {
     const chunk::RecordExtra extra = chunk.ExtraOf(record);
@@ -38,8 +40,8 @@ size_t DigestRecords(chunk::Chunk& chunk) {
     }
     // The bytes are not here, so the claimed digest cannot be checked.
     if (chunk::IsClaimed(record)) continue;
-    const Digest digest = compute::DigestPart(chunk.PayloadOf(record),
-                                              static_cast<DType>(record.dtype));
+    const Digest digest = memory.DigestPart(
+        chunk.PayloadOf(record), static_cast<DType>(record.dtype), owner);
     if (chunk::HasDigest(record) &&
         !HasEqualBits(digest, {record.summary, record.hash})) {
       record.flags |= chunk::kFalseDigestFlag;
@@ -109,7 +111,8 @@ void ChunkPath::DigestLoop() {
     }
     // No lock is needed: the commit thread does not touch a chunk before it is
     // digested.
-    const size_t false_count = discard ? 0 : DigestRecords(pending->chunk);
+    const size_t false_count =
+        discard ? 0 : DigestRecords(pending->chunk, stream->number, digests_);
     if (false_count > 0) LogFalseDigests(stream->spec, false_count);
     MutexLock lock(mu_);
     pending->digested = true;

@@ -33,7 +33,7 @@ struct PendingChunk {
 
 // The pipeline's state of one stream. Shared by the transport, which uses it as
 // a handle, by the registry and by the work in flight. All members except
-// `spec` and `peer` are guarded by the mutex of the pipeline.
+// `spec`, `number` and `peer` are guarded by the mutex of the pipeline.
 //
 //   open --end set--> ending --nothing in flight--> gone
 //
@@ -42,9 +42,13 @@ struct PendingChunk {
 // commit thread holds nothing of this stream, its rank is released. Its peer is
 // notified of the end later.
 struct IngestStream {
-  IngestStream(StreamSpec s, StreamPeer& p) : spec(std::move(s)), peer(p) {}
+  IngestStream(StreamSpec s, StreamPeer& p, uint64_t n)
+      : spec(std::move(s)), number(n), peer(p) {}
 
   const StreamSpec spec;
+  // Unique in the process. Unlike the id of the stream, not chosen by the
+  // producer.
+  const uint64_t number;
   StreamPeer& peer;  // Valid until its End was called.
 
   uint64_t next_sequence = 0;  // Of the next chunk to accept.

@@ -24,6 +24,12 @@ size_t CheckedComponentBytes(std::span<const std::byte> bytes, DType dtype) {
   return ElementBytes(ComponentOf(dtype));
 }
 
+ContentHash FinishHash(const Kernels& kernels, const PartHashState& state) {
+  uint64_t halves[2];
+  kernels.hash->finish(state, halves);
+  return {halves[0], halves[1]};
+}
+
 }  // namespace
 
 Summary Summarize(std::span<const std::byte> bytes, DType dtype) {
@@ -51,9 +57,15 @@ void PartDigester::Add(std::span<const std::byte> bytes) {
 }
 
 Digest PartDigester::Finish() {
-  uint64_t halves[2];
-  kernels_.hash->finish(hash_, halves);
-  return {ToSummary(summary_), {halves[0], halves[1]}};
+  return {ToSummary(summary_), FinishHash(kernels_, hash_)};
+}
+
+ContentHash HashPart(std::span<const std::byte> bytes) {
+  const Kernels& kernels = ChosenKernels();
+  PartHashState state;
+  kernels.hash->start(state);
+  kernels.hash->update(state, bytes.data(), bytes.size());
+  return FinishHash(kernels, state);
 }
 
 Digest DigestPart(std::span<const std::byte> bytes, DType dtype) {

@@ -21,6 +21,9 @@ namespace msitd::compute {
 // docs/kernels.md states, so equal bytes give equal bits on every CPU.
 Summary Summarize(std::span<const std::byte> bytes, DType dtype);
 
+// Returns the XXH3-128 hash of `bytes`.
+ContentHash HashPart(std::span<const std::byte> bytes);
+
 // Returns the summary and the XXH3-128 hash of `bytes`, taken block by block so
 // that memory is read once. If `bytes` change during the call, summary and hash
 // may describe different bytes, but neither reads outside `bytes`.

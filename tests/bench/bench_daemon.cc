@@ -169,6 +169,11 @@ void Record(msit::Client& client, const Tensors& tensors, int64_t n) {
   }
 }
 
+void RecordChanged(msit::Client& client, Tensors& tensors, int64_t n) {
+  tensors[static_cast<size_t>(n) % tensors.size()][0] = static_cast<float>(n);
+  Record(client, tensors, n);
+}
+
 void Flush(msit::Client& client) {
   if (!client.Flush(std::chrono::seconds(300)).ok()) Fail(msit_last_error());
 }

@@ -83,6 +83,9 @@ Tensors MakeTensors(size_t bytes);
 // Records one of `tensors` as the `n`th record of the client. A token has 64
 // ops.
 void Record(msit::Client& client, const Tensors& tensors, int64_t n);
+// The same, of bytes that the client has not recorded before: first changes an
+// element.
+void RecordChanged(msit::Client& client, Tensors& tensors, int64_t n);
 
 // Waits until all records are acknowledged.
 void Flush(msit::Client& client);

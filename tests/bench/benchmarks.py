@@ -180,6 +180,7 @@ BENCHMARKS: dict[str, Measure] = {
     "record-1-mib": bench_ingest.record_1_mib,
     "capture.memcpy_ratio": bench_ingest.capture_memcpy_ratio,
     "capture.summary_ratio": bench_ingest.capture_summary_ratio,
+    "capture.summary_again_ratio": bench_ingest.capture_summary_again_ratio,
     "capture.small_us": bench_ingest.capture_small_us,
     "capture.python_us": bench_ingest.capture_python_us,
     "capture.off_ns": bench_ingest.capture_off_ns,

@@ -110,14 +110,14 @@ BENCHMARK(BM_PutEntries)->UseManualTime()->Iterations(2);
 
 void BM_RecordRemotely(benchmark::State& state) {
   const BenchDaemon daemon("127.0.0.1:0");
-  const Tensors tensors = MakeTensors(kMiB);
+  Tensors tensors = MakeTensors(kMiB);
   std::vector<msit::Client> clients;
   clients.push_back(daemon.OpenRemote("remote"));
   int64_t n = 0;
   for (auto _ : state) {
     state.SetIterationTime(Produce(clients, [&](msit::Client& client) {
       for (int64_t i = 0; i < MebibyteCount(); ++i, ++n) {
-        Record(client, tensors, n);
+        RecordChanged(client, tensors, n);
       }
     }));
   }
@@ -154,8 +154,9 @@ void BM_ManyProducers(benchmark::State& state) {
       }
     });
     const double seconds = Produce(clients, [&](msit::Client& client) {
+      Tensors own = tensors;
       for (int64_t i = 0; i < MebibyteCount() / kManyProducers; ++i) {
-        Record(client, tensors, i);
+        RecordChanged(client, own, i);
       }
     });
     is_done.store(true);

@@ -55,13 +55,16 @@ void BM_MemcpyMiB(benchmark::State& state) {
 }
 BENCHMARK(BM_MemcpyMiB)->UseManualTime();
 
-void RecordMiB(benchmark::State& state, const BenchDaemon& daemon) {
-  const Tensors tensors = MakeTensors(kMiB);
+using RecordFunction = void(msit::Client& client, Tensors& tensors, int64_t n);
+
+void RecordMiB(benchmark::State& state, const BenchDaemon& daemon,
+               RecordFunction* record) {
+  Tensors tensors = MakeTensors(kMiB);
   msit::Client client = daemon.Open("record", 0, 1);
   int64_t n = 0;
   // All pages of the memory are mapped after the first round.
   const auto round = [&] {
-    for (int i = 0; i < kBatch; ++i, ++n) Record(client, tensors, n);
+    for (int i = 0; i < kBatch; ++i, ++n) record(client, tensors, n);
   };
   for (int i = 0; i < 4; ++i) {
     round();
@@ -76,15 +79,28 @@ void RecordMiB(benchmark::State& state, const BenchDaemon& daemon) {
   state.SetBytesProcessed(state.iterations() * kBatch * kMiB);
 }
 
-void BM_RecordMiB(benchmark::State& state) { RecordMiB(state, BenchDaemon()); }
+void BM_RecordMiB(benchmark::State& state) {
+  RecordMiB(state, BenchDaemon(), RecordChanged);
+}
 BENCHMARK(BM_RecordMiB)->UseManualTime();
 
 void BM_RecordSummaryMiB(benchmark::State& state) {
   const BenchDaemon daemon;
   daemon.SelectSummaries("record");
-  RecordMiB(state, daemon);
+  RecordMiB(state, daemon, RecordChanged);
 }
 BENCHMARK(BM_RecordSummaryMiB)->UseManualTime();
+
+// Bytes that the client has recorded before.
+void BM_RecordSummaryAgainMiB(benchmark::State& state) {
+  const BenchDaemon daemon;
+  daemon.SelectSummaries("record");
+  RecordMiB(state, daemon,
+            [](msit::Client& client, Tensors& tensors, int64_t n) {
+              Record(client, tensors, n);
+            });
+}
+BENCHMARK(BM_RecordSummaryAgainMiB)->UseManualTime();
 
 // Reports the median time of single records of 8 KiB, in seconds.
 void BM_RecordSmall(benchmark::State& state) {
@@ -138,9 +154,9 @@ void BM_IngestMiB(benchmark::State& state) {
     const auto start = Clock::now();
     std::vector<std::thread> threads;
     for (msit::Client& client : clients) {
-      threads.emplace_back([&client, &tensors, base] {
+      threads.emplace_back([&client, own = tensors, base]() mutable {
         for (int64_t i = 0; i < IngestCount(); ++i) {
-          Record(client, tensors, base + i);
+          RecordChanged(client, own, base + i);
         }
         Flush(client);
       });

@@ -476,6 +476,7 @@ MODULES: dict[str, Module] = {
             *LOWEST,
             "protos/capture",
             "protos/compute/digest.h",
+            "protos/compute/digest_memory.h",
             *CHUNK_PRODUCER,
             "client/libmsit/core/delivery",
             "client/libmsit/include",

@@ -282,7 +282,7 @@ bool Recorder::FillPart(const TensorView& tensor, const chunk::RecordSpec& part,
   if (part.has_digest) {
     FillDigested(tensor, part.part_offset,
                  std::min(kPartBytes, part.tensor_bytes - part.part_offset),
-                 out);
+                 digests_, out);
     return true;
   }
   if (tensor.source == nullptr) {

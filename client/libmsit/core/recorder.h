@@ -25,6 +25,7 @@
 #include "client/libmsit/core/tensor_view.h"
 #include "protos/capture/capture_policy.h"
 #include "protos/chunk/chunk_builder.h"
+#include "protos/compute/digest_memory.h"
 
 namespace msitd::libmsit {
 
@@ -84,6 +85,9 @@ class Recorder {
  private:
   // One in this many digests is sent with its bytes, for the daemon to check.
   static constexpr uint32_t kDigestsPerCheck = 64;
+  // Parts whose summaries are remembered: enough for the weights of 64
+  // GiB.
+  static constexpr size_t kDigestsKnown = size_t{1} << 14;
 
   // A place for a part. `wakes_sender`: reserving it sealed or began a chunk,
   // so the caller must wake the sender.
@@ -161,9 +165,8 @@ class Recorder {
   // Fills a place with the next bytes of the tensor, or with their digest.
   // Called without the lock. Returns false if the source of the tensor fails;
   // the place then contains zeros.
-  static bool FillPart(const TensorView& tensor, const chunk::RecordSpec& part,
-                       std::span<const std::byte> held,
-                       std::span<std::byte> out);
+  bool FillPart(const TensorView& tensor, const chunk::RecordSpec& part,
+                std::span<const std::byte> held, std::span<std::byte> out);
   // Wakes the threads that may wait for a sealed chunk to be complete.
   void OnCompleted();
   // Counts a record that ends before its next part.
@@ -217,6 +220,7 @@ class Recorder {
   // OutgoingChunks::drop_count() when aliases_ was last used.
   uint64_t seen_drop_count_ = 0;
   Scratch scratch_;
+  compute::DigestMemory digests_{kDigestsKnown};
   // Digests since one was last sent with its bytes. The first one is sent with
   // bytes.
   uint32_t digest_count_ = kDigestsPerCheck - 1;

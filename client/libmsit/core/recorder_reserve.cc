@@ -192,7 +192,7 @@ Status Recorder::Publish(const Reservation& reservation, bool is_filled) {
     if (!is_filled) {
       std::fill(payload.begin(), payload.end(), std::byte{0});
     } else if (part.has_digest) {
-      PutDigest(part.bytes, reservation.dtype, payload);
+      PutDigest(part.bytes, reservation.dtype, digests_, payload);
     }
   }
   const Lock lock(chunks_.mu());

@@ -45,11 +45,10 @@ void CopyPart(const TensorView& tensor, uint64_t part_offset,
   }
 }
 
-Digest DigestOf(const TensorView& tensor, uint64_t part_offset,
-                uint64_t bytes) {
+Digest DigestOf(const TensorView& tensor, uint64_t part_offset, uint64_t bytes,
+                compute::DigestMemory& memory) {
   if (bytes == 0 || HasNoGaps(tensor)) {
-    return compute::DigestPart({tensor.data + part_offset, bytes},
-                               tensor.dtype);
+    return memory.DigestPart({tensor.data + part_offset, bytes}, tensor.dtype);
   }
   compute::PartDigester digester(tensor.dtype);
   alignas(64) std::array<std::byte, kGatherBytes> gathered;
@@ -60,12 +59,14 @@ Digest DigestOf(const TensorView& tensor, uint64_t part_offset,
     digester.Add(piece);
     done += piece.size();
   }
-  return digester.Finish();
+  const Digest digest = digester.Finish();
+  memory.Add(digest, bytes, tensor.dtype);
+  return digest;
 }
 
 void PutDigest(std::span<const std::byte> bytes, DType dtype,
-               std::span<std::byte> out) {
-  const Digest digest = compute::DigestPart(bytes, dtype);
+               compute::DigestMemory& memory, std::span<std::byte> out) {
+  const Digest digest = memory.DigestPart(bytes, dtype);
   std::memcpy(out.data(), &digest, sizeof(digest));
   if (out.size() == sizeof(digest)) return;
   std::memset(out.data() + sizeof(digest), 0,
@@ -73,13 +74,14 @@ void PutDigest(std::span<const std::byte> bytes, DType dtype,
 }
 
 void FillDigested(const TensorView& tensor, uint64_t part_offset,
-                  uint64_t part_bytes, std::span<std::byte> out) {
+                  uint64_t part_bytes, compute::DigestMemory& memory,
+                  std::span<std::byte> out) {
   if (out.size() != sizeof(Digest)) {
     const auto bytes = out.subspan(chunk::kDigestSpan);
     CopyPart(tensor, part_offset, bytes);
-    return PutDigest(bytes, tensor.dtype, out);
+    return PutDigest(bytes, tensor.dtype, memory, out);
   }
-  const Digest digest = DigestOf(tensor, part_offset, part_bytes);
+  const Digest digest = DigestOf(tensor, part_offset, part_bytes, memory);
   std::memcpy(out.data(), &digest, sizeof(digest));
 }
 

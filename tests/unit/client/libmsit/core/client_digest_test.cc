@@ -230,6 +230,39 @@ TEST_F(ClientDigestTest, UntilADaemonHasSaidWhatItTakesItGetsTheBytes) {
                                           testing::Eq(std::nullopt))));
 }
 
+// The client remembers summaries by the hash of the bytes.
+TEST_F(ClientDigestTest, AreThoseOfBytesThatComeAgainOrChange) {
+  ASSERT_TRUE(Open().ok());
+  constexpr size_t kSide = 256;
+  std::vector<std::byte> data =
+      MakeElements(DType::kFloat32, Pattern::kMixed, kSide * kSide, 1);
+  const auto expect = [&](std::span<const std::byte> bytes) {
+    const std::vector<Arrived> arrived = Take();
+    ASSERT_EQ(arrived.size(), 1u);
+    ExpectDigests(arrived, bytes);
+  };
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(
+        RecordTensor(DType::kFloat32, {kSide, kSide}, data.data()).ok());
+    expect(data);
+    ASSERT_TRUE(RecordTensor(DType::kInt32, {kSide, kSide}, data.data()).ok());
+    expect(data);
+    const int64_t step = sizeof(float);
+    ASSERT_TRUE(RecordTensor(DType::kFloat32, {kSide, kSide}, data.data(),
+                             {step, kSide * step})
+                    .ok());
+    std::vector<std::byte> turned(data.size());
+    for (size_t row = 0; row < kSide; ++row) {
+      for (size_t column = 0; column < kSide; ++column) {
+        std::copy_n(data.data() + (column * kSide + row) * step, step,
+                    turned.data() + (row * kSide + column) * step);
+      }
+    }
+    expect(turned);
+    data[data.size() / 2 + i] ^= std::byte{1};
+  }
+}
+
 TEST_F(ClientDigestTest, OnlyTheLevelOfSummariesHasThem) {
   SetLevel(capture::Level::kFull);
   ASSERT_TRUE(Open().ok());
