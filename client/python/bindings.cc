@@ -36,8 +36,8 @@ void AddRecorders(nb::module_& m) {
       .def(nb::init<const nb::capsule&, nb::type_object, nb::type_object>());
 
   nb::class_<Identities>(m, "Identities")
-      .def(nb::init<>())
-      .def("of", &Identities::Of)
+      .def(nb::init<nb::object>(), nb::arg("reader").none())
+      .def("of", nb::overload_cast<nb::handle>(&Identities::Of))
       .def("clear", &Identities::Clear)
       .def("__len__", &Identities::size);
 

@@ -48,21 +48,31 @@ int64_t AddressFrom(nb::handle value) {
   return static_cast<int64_t>(number);
 }
 
+std::vector<int64_t> NumbersFrom(const nb::object& tuple) {
+  const Py_ssize_t count = PyTuple_Size(tuple.ptr());
+  if (count < 0) throw nb::python_error();
+  std::vector<int64_t> out;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    out.push_back(NumberFrom(PyTuple_GetItem(tuple.ptr(), i)));
+  }
+  return out;
+}
+
+// How the properties of a tensor were read. Their forms differ.
+enum class Source : int64_t { kAttributes, kReader };
+
 // The properties that determine the bytes of a tensor, as a key.
 class Key {
  public:
+  explicit Key(Source source) { Add(static_cast<int64_t>(source)); }
+
   void Add(int64_t number) {
     bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number));
   }
 
-  // Adds a tuple of integers.
-  void Add(const nb::tuple& numbers) {
-    const Py_ssize_t count = PyTuple_Size(numbers.ptr());
-    if (count < 0) throw nb::python_error();
-    Add(static_cast<int64_t>(count));
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      Add(NumberFrom(PyTuple_GetItem(numbers.ptr(), i)));
-    }
+  void Add(std::span<const int64_t> numbers) {
+    Add(static_cast<int64_t>(numbers.size()));
+    for (const int64_t number : numbers) Add(number);
   }
 
   std::string Take() { return std::move(bytes_); }
@@ -90,6 +100,19 @@ void AddCollectives(Key& key) {
   if (PyDict_Size(groups.ptr()) == 0) return;
   for (nb::handle group : nb::steal<nb::list>(PyDict_Keys(groups.ptr()))) {
     key.Add(NumberFrom(Call(group, count_name)));
+  }
+}
+
+// Returns the result of `number_of`, or 0 if the tensor cannot be identified.
+template <typename Function>
+uint64_t OrNone(Function number_of) {
+  try {
+    return number_of();
+  } catch (const nb::python_error& error) {
+    // Wrappers such as those of functorch have no storage, and some groups do
+    // not provide their count.
+    if (!error.matches(PyExc_RuntimeError)) throw;
+    return 0;
   }
 }
 
@@ -125,17 +148,22 @@ Identities::Torch::Torch()
   free_weak_reference = module.attr("UntypedStorage").attr("_free_weak_ref");
 }
 
-Identities::Identities() = default;
+Identities::Identities(nb::object reader)
+    : reader_object_(std::move(reader)),
+      reader_(reader_object_.is_none()
+                  ? nullptr
+                  : &nb::cast<const TorchReader&>(reader_object_)) {}
 
 uint64_t Identities::Of(nb::handle tensor) {
-  try {
-    return NumberOf(tensor);
-  } catch (const nb::python_error& error) {
-    // Wrappers such as those of functorch have no storage, and some groups do
-    // not provide their count.
-    if (!error.matches(PyExc_RuntimeError)) throw;
-    return 0;
+  TorchReader::Tensor seen;
+  if (reader_ != nullptr && reader_->Read(tensor.ptr(), &seen)) {
+    return Of(tensor, seen);
   }
+  return OrNone([&] { return NumberOf(tensor); });
+}
+
+uint64_t Identities::Of(nb::handle tensor, const TorchReader::Tensor& seen) {
+  return OrNone([&] { return NumberOf(tensor, seen); });
 }
 
 void Identities::Clear() {
@@ -151,30 +179,51 @@ void Identities::Clear() {
 
 uint64_t Identities::NumberOf(nb::handle tensor) {
   if (HasUncountedChanges(tensor)) return 0;
-  const nb::object shape = Get(tensor, torch_.shape);
-  const bool is_plain = tensor.type().is(torch_.tensor);
-  if (is_plain && MayBeStatistics(tensor, nb::borrow<nb::tuple>(shape))) {
-    return 0;
-  }
+  const std::vector<int64_t> dims = NumbersFrom(Get(tensor, torch_.shape));
+  if (MayBeStatistics(tensor, dims)) return 0;
   const nb::object storage = Call(tensor, torch_.untyped_storage);
   const int64_t address = AddressFrom(Get(storage, torch_.cdata));
-  Key key;
+  Key key(Source::kAttributes);
   key.Add(address);
   key.Add(NumberFrom(Get(tensor, torch_.version)));
   key.Add(AddressFrom(Call(tensor, torch_.data_ptr)));
   // A dtype is never destroyed.
   key.Add(static_cast<int64_t>(
       reinterpret_cast<intptr_t>(Get(tensor, torch_.dtype).ptr())));
-  key.Add(nb::borrow<nb::tuple>(shape));
-  key.Add(nb::borrow<nb::tuple>(Call(tensor, torch_.stride)));
+  key.Add(dims);
+  key.Add(NumbersFrom(Call(tensor, torch_.stride)));
   AddCollectives(key);
-  std::string bytes = key.Take();
-  const auto known = numbers_.find(bytes);
+  return NumberOf(key.Take(), address, storage);
+}
+
+uint64_t Identities::NumberOf(nb::handle tensor,
+                              const TorchReader::Tensor& seen) {
+  // It has no version counter.
+  if (IsTrue(Call(tensor, torch_.is_inference))) return 0;
+  const auto dim_count = static_cast<size_t>(seen.dim_count);
+  const std::span<const int64_t> dims(seen.dims, dim_count);
+  if (MayBeStatistics(tensor, dims)) return 0;
+  const nb::object storage = Call(tensor, torch_.untyped_storage);
+  const int64_t address = AddressFrom(Get(storage, torch_.cdata));
+  Key key(Source::kReader);
+  key.Add(address);
+  key.Add(NumberFrom(Get(tensor, torch_.version)));
+  key.Add(static_cast<int64_t>(reinterpret_cast<intptr_t>(seen.data)));
+  key.Add(seen.dtype);
+  key.Add(dims);
+  key.Add({seen.byte_strides, dim_count});
+  AddCollectives(key);
+  return NumberOf(key.Take(), address, storage);
+}
+
+uint64_t Identities::NumberOf(std::string key, int64_t address,
+                              nb::handle storage) {
+  const auto known = numbers_.find(key);
   if (known != numbers_.end()) return known->second;
   if (numbers_.size() >= kTensorsMax) Clear();
   Hold(address, storage);
   const uint64_t number = NextNumber();
-  numbers_.emplace(std::move(bytes), number);
+  numbers_.emplace(std::move(key), number);
   return number;
 }
 
@@ -192,12 +241,13 @@ bool Identities::HasUncountedChanges(nb::handle tensor) const {
 // Returns whether a normalization may change the tensor or its base: torch does
 // not count changes of running statistics of batches.
 bool Identities::MayBeStatistics(nb::handle tensor,
-                                 const nb::tuple& shape) const {
+                                 std::span<const int64_t> dims) const {
+  if (!tensor.type().is(torch_.tensor)) return false;
   int64_t largest = 0;
   int64_t elements = 1;
-  for (nb::handle size : shape) {
-    largest = std::max(largest, NumberFrom(size));
-    elements *= NumberFrom(size);
+  for (const int64_t size : dims) {
+    largest = std::max(largest, size);
+    elements *= size;
   }
   if (largest != elements) return false;
   const nb::object base = Get(tensor, torch_.base);

@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "client/python/torch_reader.h"
 
 namespace msitd::python {
 
@@ -16,15 +19,16 @@ namespace msitd::python {
 //
 // A tensor keeps its number while torch counts no change of its bytes, and
 // while there is no collective, which may change them. Each number is given
-// once per process, across models and threads. Reads tensors of every device
-// through their Python attributes.
+// once per process, across models and threads. Tensors that are not ordinary
+// for a TorchReader are read through their Python attributes.
 class Identities {
  public:
   // Maximum number of tensors remembered. The native client remembers no more.
   static constexpr size_t kTensorsMax = 16384;
 
-  // Throws nanobind::python_error if torch cannot be imported.
-  Identities();
+  // `reader` is a TorchReader, or None. Throws nanobind::python_error if torch
+  // cannot be imported.
+  explicit Identities(nanobind::object reader);
   ~Identities() { Clear(); }
   Identities(const Identities&) = delete;
   Identities& operator=(const Identities&) = delete;
@@ -32,6 +36,8 @@ class Identities {
   // Returns the number of `tensor`, an object of torch.Tensor or of a subclass;
   // 0 if its changes cannot be detected. Throws nanobind::python_error.
   uint64_t Of(nanobind::handle tensor);
+  // The same for a tensor that the reader has found ordinary.
+  uint64_t Of(nanobind::handle tensor, const TorchReader::Tensor& seen);
 
   // Forgets all tensors.
   void Clear();
@@ -54,14 +60,20 @@ class Identities {
         is_floating_point, requires_grad;
   };
 
-  // Does not handle exceptions of tensors without a storage.
+  // These do not handle exceptions of tensors without a storage.
   uint64_t NumberOf(nanobind::handle tensor);
+  uint64_t NumberOf(nanobind::handle tensor, const TorchReader::Tensor& seen);
+  // Returns the number of the tensor with these properties.
+  uint64_t NumberOf(std::string key, int64_t address, nanobind::handle storage);
   bool HasUncountedChanges(nanobind::handle tensor) const;
   bool MayBeStatistics(nanobind::handle tensor,
-                       const nanobind::tuple& shape) const;
+                       std::span<const int64_t> dims) const;
   // Keeps other storages from getting the address of this one.
   void Hold(int64_t address, nanobind::handle storage);
 
+  nanobind::object reader_object_;
+  // Null without a reader.
+  const TorchReader* reader_;
   Torch torch_;
   // By the properties that determine the bytes.
   std::unordered_map<std::string, uint64_t> numbers_;

@@ -170,7 +170,7 @@ class SideRecorder::Walk {
     record.index = Index();
     Keep(value, [&] {
       if (!identities_.is_none()) {
-        record.identity = nb::cast<Identities&>(identities_).Of(value);
+        record.identity = nb::cast<Identities&>(identities_).Of(value, seen);
       }
       Record(record, value);
     });

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from msitd._core.leaf.memory import torch_reader
 from msitd._msit import Identities
 from torch import nn
 
@@ -28,6 +29,12 @@ def run(client, daemon):
         }
 
     return run
+
+
+@pytest.fixture(params=["reader", "attributes"])
+def identities(request):
+    """Identities of each way to read a tensor."""
+    return Identities(torch_reader() if request.param == "reader" else None)
 
 
 def floats(record):
@@ -74,8 +81,7 @@ def test_aliases_are_off_by_default(run):
         lambda x: nn.init.ones_(x),
     ],
 )
-def test_changes_that_torch_counts_are_seen(change):
-    identities = Identities()
+def test_changes_that_torch_counts_are_seen(change, identities):
     tensor = torch.arange(4.0).reshape(2, 2).clone()
     before = identities.of(tensor)
     assert identities.of(tensor) == before != 0
@@ -94,8 +100,7 @@ def test_module_in_place_is_copied(run):
     assert floats(records[0, "1", "output"]) == [0, 0]
 
 
-def test_views_have_numbers_of_their_own():
-    identities = Identities()
+def test_views_have_numbers_of_their_own(identities):
     tensor = torch.arange(8.0).reshape(2, 4)
     views = [
         tensor,
@@ -113,8 +118,7 @@ def test_views_have_numbers_of_their_own():
     assert identities.of(nn.Parameter(tensor)) != 0
 
 
-def test_tensors_whose_changes_nobody_counts_have_no_number():
-    identities = Identities()
+def test_tensors_whose_changes_nobody_counts_have_no_number(identities):
     with torch.inference_mode():
         inference = torch.zeros(2)
 
@@ -141,9 +145,8 @@ def test_tensors_whose_changes_nobody_counts_have_no_number():
         ),
     ],
 )
-def test_running_statistics_have_no_number(normalise):
+def test_running_statistics_have_no_number(normalise, identities):
     """Not every change of running statistics increases their version."""
-    identities = Identities()
     mean, var = torch.zeros(3), torch.ones(3)
     before = mean.clone()
     normalise(torch.randn(2, 3, 4), mean, var)
@@ -154,11 +157,10 @@ def test_running_statistics_have_no_number(normalise):
     assert identities.of(nn.Parameter(mean).view(1, 3)) != 0
 
 
-def test_collectives_in_place_are_seen():
+def test_collectives_in_place_are_seen(identities):
     """torch does not count changes of the tensors that a collective receives."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        identities = Identities()
         tensor = torch.ones(2, 2)
         before = identities.of(tensor)
         assert identities.of(tensor) == before != 0
@@ -168,8 +170,7 @@ def test_collectives_in_place_are_seen():
         dist.destroy_process_group()
 
 
-def test_address_of_a_dead_storage_stands_for_no_other():
-    identities = Identities()
+def test_address_of_a_dead_storage_stands_for_no_other(identities):
     numbers = set()
     for i in range(200):
         tensor = torch.full((8, 8), float(i))
@@ -181,8 +182,7 @@ def test_address_of_a_dead_storage_stands_for_no_other():
     assert identities.of(torch.zeros(8, 8)) not in numbers
 
 
-def test_only_some_tensors_are_remembered():
-    identities = Identities()
+def test_only_some_tensors_are_remembered(identities):
     tensor = torch.zeros(20_000)
     numbers = [identities.of(tensor[i:]) for i in range(20_000)]
     # A view of one dimension may be of running statistics.
@@ -194,8 +194,7 @@ def test_only_some_tensors_are_remembered():
     assert identities.of(tensor[:, 19_997:]) == numbers[-1]
 
 
-def test_storages_are_released():
-    identities = Identities()
+def test_storages_are_released(identities):
     memory = bytearray(64)
     tensor = torch.frombuffer(memory, dtype=torch.float32).reshape(4, 4)
     assert identities.of(tensor) != 0

@@ -70,7 +70,7 @@ class Identities:
     there is no collective, which may change them.
     """
 
-    def __init__(self) -> None: ...
+    def __init__(self, reader: TorchReader | None) -> None: ...
     def of(self, tensor: object, /) -> int:
         """Returns the number of the tensor; 0 if its changes cannot be detected."""
 

@@ -429,7 +429,7 @@ class ApiCalls:
             return None
         thread = self._thread
         if thread.known is None:
-            thread.known = Identities()
+            thread.known = Identities(memory.torch_reader())
         if thread.token != token:
             thread.token = token
             thread.known.clear()

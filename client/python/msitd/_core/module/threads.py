@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.call import Call
 from msitd._core.graph.sites import Caller
+from msitd._core.leaf.memory import torch_reader
 from msitd._core.leaf.stacks import stack_of_caller, stack_of_graph
 from msitd._msit import Identities
 
@@ -96,7 +97,7 @@ class Thread(threading.local):
         if self.is_in_graph:
             return None
         if self.known is None:
-            self.known = Identities()
+            self.known = Identities(torch_reader())
         return self.known
 
     def stack(self, level: str) -> str | None:
