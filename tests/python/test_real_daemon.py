@@ -159,3 +159,41 @@ def test_copies_that_are_pending_when_a_rank_dies_are_not_stored(endpoints):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert sorted(listed) == ["before", "behind"]
+
+
+_MANY_STEPS = """
+import os, sys
+import msitd
+import torch
+
+def resident_mib():
+    pages = int(open("/proc/self/statm").read().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+torch.set_num_threads(1)
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(4)])
+words = torch.randn(80, 64)
+trains = sys.argv[2] == "trains"
+with (
+    torch.set_grad_enabled(trains),
+    msitd.Client("run", endpoint=sys.argv[1], buffer_bytes=32 << 20) as client,
+    msitd.register_hook(model, client, gradients=trains, aliases=not trains),
+):
+    for step in range(4000):
+        if step == 1000:
+            before = resident_mib()
+        result = model(words)
+        if trains:
+            result.pow(2).mean().backward()
+print(resident_mib() - before)
+"""
+
+
+@pytest.mark.parametrize("mode", ["trains", "infers"])
+def test_rank_needs_no_more_memory_after_many_steps(endpoints, mode):
+    """Small pieces of memory of each token would separate the tensors of the rank,
+    and malloc could not use the space of a tensor again.
+    """
+    command = [sys.executable, "-c", _MANY_STEPS, endpoints[0], mode]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert float(out) < 25

@@ -24,9 +24,11 @@ std::optional<int32_t> CallCounter::Next(int64_t token, std::string_view name) {
 }
 
 CallCounter::NextCalls& CallCounter::CallsOf(int64_t token) {
-  if (last_ == tokens_.end() || last_->first != token) {
-    last_ = tokens_.try_emplace(token).first;
-  }
+  if (last_ != tokens_.end() && last_->first == token) return last_->second;
+  last_ = tokens_.find(token);
+  if (last_ != tokens_.end()) return last_->second;
+  if (tokens_.size() >= tokens_max_) ForgetLowestToken();
+  last_ = tokens_.try_emplace(token).first;
   return last_->second;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,13 +13,20 @@
 namespace msitd::libmsit {
 
 // Numbers the calls of each op within each token. Thread-compatible.
+//
+// Its memory is taken from the host in large blocks: if each token left small
+// pieces of memory between the tensors of the host, malloc could not use the
+// space of these tensors again.
 class CallCounter {
  public:
-  // Maximum number of names over all tokens. Beyond it the lowest token is
-  // forgotten; its calls then start at 0 again.
+  // Maximum number of names over all tokens, and of tokens. Beyond them the
+  // lowest token is forgotten; its calls then start at 0 again.
   static constexpr size_t kNamesMax = size_t{1} << 18;
+  static constexpr size_t kTokensMax = size_t{1} << 14;
 
-  explicit CallCounter(size_t names_max = kNamesMax) : names_max_(names_max) {}
+  explicit CallCounter(size_t names_max = kNamesMax,
+                       size_t tokens_max = kTokensMax)
+      : names_max_(names_max), tokens_max_(tokens_max) {}
   CallCounter(const CallCounter&) = delete;
   CallCounter& operator=(const CallCounter&) = delete;
 
@@ -36,19 +44,27 @@ class CallCounter {
   };
   // Names, with the number of tokens that have them. Tokens mostly have the
   // same names, so that each is stored once.
-  using Names =
-      std::unordered_map<std::string, uint32_t, NameHash, std::equal_to<>>;
-  using NextCalls = std::unordered_map<Names::value_type*, int32_t>;
-  using Tokens = std::map<int64_t, NextCalls>;
+  using Names = std::pmr::unordered_map<std::pmr::string, uint32_t, NameHash,
+                                        std::equal_to<>>;
+  using NextCalls = std::pmr::unordered_map<Names::value_type*, int32_t>;
+  using Tokens = std::pmr::map<int64_t, NextCalls>;
+
+  // Larger pieces are not taken from the blocks: tables of more names than a
+  // token usually has.
+  static constexpr size_t kPieceBytesMax = size_t{256} << 10;
 
   NextCalls& CallsOf(int64_t token);
   void ForgetLowestToken();
 
   size_t names_max_;
+  size_t tokens_max_;
+  std::pmr::unsynchronized_pool_resource memory_{
+      {.max_blocks_per_chunk = 0,
+       .largest_required_pool_block = kPieceBytesMax}};
   // Names of a token, of all tokens together.
   size_t name_count_ = 0;
-  Names names_;
-  Tokens tokens_;
+  Names names_{&memory_};
+  Tokens tokens_{&memory_};
   // The token of the last call, which is usually that of the next.
   Tokens::iterator last_ = tokens_.end();
 };

@@ -6,11 +6,31 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory_resource>
 #include <random>
 #include <string>
 
 namespace msitd::libmsit {
 namespace {
+
+class CountingResource : public std::pmr::memory_resource {
+ public:
+  int allocation_count() const { return allocation_count_; }
+
+ private:
+  void* do_allocate(size_t bytes, size_t alignment) override {
+    ++allocation_count_;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, size_t bytes, size_t alignment) override {
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  int allocation_count_ = 0;
+};
 
 TEST(CallCounterTest, NumbersEachNameWithinEachToken) {
   CallCounter counter;
@@ -54,6 +74,35 @@ TEST(CallCounterTest, CountsAsOneMapOfTokensAndNamesDoes) {
       expected.erase(expected.begin());
     }
   }
+}
+
+TEST(CallCounterTest, ForgetsTheLowestOfTooManyTokens) {
+  CallCounter counter(/*names_max=*/100, /*tokens_max=*/2);
+  EXPECT_EQ(counter.Next(5, "a"), 0);
+  EXPECT_EQ(counter.Next(6, "a"), 0);
+  EXPECT_EQ(counter.Next(7, "a"), 0);
+  EXPECT_EQ(counter.Next(6, "a"), 1);
+  EXPECT_EQ(counter.Next(7, "a"), 1);
+  EXPECT_EQ(counter.Next(5, "a"), 0) << "5 was forgotten, and 6 is now";
+  EXPECT_EQ(counter.Next(5, "a"), 1);
+  EXPECT_EQ(counter.Next(7, "a"), 2);
+  EXPECT_EQ(counter.Next(6, "a"), 0);
+}
+
+// Memory that tokens need is not taken from the host piece by piece.
+TEST(CallCounterTest, TakesMemoryInLargeBlocks) {
+  constexpr int kTokens = 1000;
+  CountingResource host;
+  std::pmr::memory_resource* const former =
+      std::pmr::set_default_resource(&host);
+  CallCounter counter;
+  std::pmr::set_default_resource(former);
+  for (int token = 0; token < kTokens; ++token) {
+    for (const char* name : {"an op with a long name.1", "op.2", "op.3"}) {
+      (void)counter.Next(token, name);
+    }
+  }
+  EXPECT_LT(host.allocation_count(), kTokens / 10);
 }
 
 TEST(CallCounterTest, RefusesMoreNamesInOneTokenThanItHolds) {
