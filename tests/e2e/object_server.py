@@ -57,10 +57,11 @@ def free_ports(count: int) -> list[int]:
 
 
 class Weed:
-    """A SeaweedFS server that stores its objects in a folder."""
+    """A SeaweedFS server that stores its objects in a folder, in up to 20 volumes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, volume_mib: int = 128) -> None:
         self.folder = folder
+        self._volume_mib = volume_mib
         self.ports = free_ports(4)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -96,8 +97,9 @@ class Weed:
                     # Their default ports may be used by other servers.
                     "-s3.port.iceberg=0",
                     "-s3.port.lance=0",
+                    # It answers 500 while it makes another volume.
                     "-volume.max=20",
-                    "-master.volumeSizeLimitMB=128",
+                    f"-master.volumeSizeLimitMB={self._volume_mib}",
                 ],
                 stdout=log,
                 stderr=log,
