@@ -18,6 +18,7 @@ from pathlib import Path
 import bench_archive
 import bench_compare
 import bench_cores
+import bench_far
 import bench_fleet
 import bench_import
 import bench_ingest
@@ -197,6 +198,7 @@ BENCHMARKS: dict[str, Measure] = {
     "import.vs_msit": bench_import.vs_msit,
     "watch.lag_p99_s": bench_watch.lag_p99_s,
     **bench_fleet.BENCHMARKS,
+    **bench_far.BENCHMARKS,
     **bench_ray.BENCHMARKS,
     **bench_archive.BENCHMARKS,
 }

@@ -156,11 +156,11 @@ Outcome Connection::WaitForChannel() {
   while (state != GRPC_CHANNEL_READY &&
          state != GRPC_CHANNEL_TRANSIENT_FAILURE) {
     if (!channel_->WaitForStateChange(state, deadline)) {
+      if (interrupts_.interrupted()) return Interrupted();
       const std::chrono::duration<double> waited = options_.connect_timeout;
-      return OutcomeOf(
-          grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                       fmt::format("no connection within {}",
-                                   HumanDuration(waited.count()))));
+      return Unreachable(
+          fmt::format("no connection within {}", HumanDuration(waited.count())),
+          call_deadline_);
     }
     state = channel_->GetState(true);
   }
@@ -175,6 +175,17 @@ Outcome Connection::Connect() {
     return UsageError(
         "this requires a single daemon: use --endpoint instead of --endpoints");
   }
+  MutexLock lock(mu_);
+  return ConnectLocked();
+}
+
+Outcome Connection::ConnectBefore(Clock::time_point deadline) {
+  MutexLock lock(mu_);
+  call_deadline_ = deadline;
+  return ConnectLocked();
+}
+
+Outcome Connection::ConnectLocked() {
   // A personal daemon may have ended since the last call.
   MSITCTL_RETURN_IF_FAILED(EnsureDaemon());
   if (channel_ != nullptr) return {};
@@ -187,26 +198,39 @@ Outcome Connection::Connect() {
   return WaitForChannel();
 }
 
+std::string Connection::daemon_id() const {
+  MutexLock lock(mu_);
+  return daemon_id_;
+}
+
 void Connection::NoteDaemon(const grpc::ClientContext& context) {
   const auto& metadata = context.GetServerInitialMetadata();
   const auto found = metadata.find(kDaemonIdKey);
   if (found == metadata.end()) return;
+  MutexLock lock(mu_);
   daemon_id_.assign(found->second.data(), found->second.size());
 }
 
 Outcome Connection::OutcomeOf(const grpc::Status& status) const {
   if (status.ok()) return {};
   if (interrupts_.interrupted()) return Interrupted();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !was_ready_) {
-    return Unreachable(status.error_message());
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    return DaemonError(status);
   }
-  return DaemonError(status);
+  Clock::time_point call_deadline;
+  {
+    MutexLock lock(mu_);
+    if (was_ready_) return DaemonError(status);
+    call_deadline = call_deadline_;
+  }
+  return Unreachable(status.error_message(), call_deadline);
 }
 
-Outcome Connection::Unreachable(std::string_view by_grpc) const {
+Outcome Connection::Unreachable(std::string_view by_grpc,
+                                Clock::time_point call_deadline) const {
   std::string why;
   const auto time =
-      std::min<Clock::duration>(kProbeTimeout, call_deadline_ - Clock::now());
+      std::min<Clock::duration>(kProbeTimeout, call_deadline - Clock::now());
   if (!options_.target.starts_with("unix:") && time.count() > 0) {
     why = WhyTlsFails(options_, std::chrono::steady_clock::now() + time);
   }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "absl/base/thread_annotations.h"
 #include "client/ask/query/fanout.h"
 #include "client/ask/query/interrupts.h"
 #include "client/ask/query/outcome.h"
@@ -23,6 +24,7 @@
 #include "msitd/v1/run_service.grpc.pb.h"
 #include "msitd/v1/tensor_service.grpc.pb.h"
 #include "protos/endpoint/personal_daemon.h"
+#include "protos/status/mutex.h"
 
 namespace msitd::ask {
 
@@ -70,7 +72,8 @@ Request RequestFor(const std::string& name) {
 }
 
 // Calls one daemon. Connects at the first call, so that errors in the command
-// line are reported without a daemon. Thread-compatible.
+// line are reported without a daemon. Thread-safe, except SetFanout and with a
+// fanout.
 class Connection {
  public:
   using Clock = std::chrono::system_clock;
@@ -82,17 +85,17 @@ class Connection {
 
   // Makes `fanout` answer all calls from now on. Borrows it.
   void SetFanout(Fanout* fanout) { fanout_ = fanout; }
-  Fanout* fanout() { return fanout_; }
+  Fanout* fanout() const { return fanout_; }
 
   Interrupts& interrupts() { return interrupts_; }
   const ConnectionOptions& connection_options() const { return options_; }
 
   // The last value of kDaemonIdKey that the daemon sent; empty before that.
-  const std::string& daemon_id() const { return daemon_id_; }
+  std::string daemon_id() const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Connects at the first call. Starts the personal daemon if that is the
   // daemon and it does not run.
-  Outcome Connect();
+  Outcome Connect() ABSL_LOCKS_EXCLUDED(mu_);
 
   // A method with a single answer, such as &v1::RunService::Stub::GetRun.
   template <typename Stub, typename Request, typename Response>
@@ -138,7 +141,7 @@ class Connection {
 
   // Converts `status`. Distinguishes interrupts and unreachable daemons from
   // errors that a daemon returned.
-  Outcome OutcomeOf(const grpc::Status& status) const;
+  Outcome OutcomeOf(const grpc::Status& status) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Valid once connected.
   template <typename Stub>
@@ -155,8 +158,7 @@ class Connection {
                           response);
     }
     const auto deadline = UnaryDeadline();
-    call_deadline_ = deadline;
-    MSITCTL_RETURN_IF_FAILED(Connect());
+    MSITCTL_RETURN_IF_FAILED(ConnectBefore(deadline));
     grpc::ClientContext context;
     context.set_deadline(deadline);
     const Interrupts::Hold hold(interrupts_,
@@ -166,24 +168,33 @@ class Connection {
     if (status.ok()) NoteDaemon(context);
     return OutcomeOf(status);
   }
+  // Connect for a call with this deadline.
+  Outcome ConnectBefore(Clock::time_point deadline) ABSL_LOCKS_EXCLUDED(mu_);
+  Outcome ConnectLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts the personal daemon if it is the daemon of this connection.
-  Outcome EnsureDaemon();
-  Outcome OpenChannel();
-  Outcome WaitForChannel();
+  Outcome EnsureDaemon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Outcome OpenChannel() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Outcome WaitForChannel() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Stores the id of the daemon from a response.
-  void NoteDaemon(const grpc::ClientContext& context);
+  void NoteDaemon(const grpc::ClientContext& context) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns why the daemon cannot be reached. gRPC does not report TLS as the
   // reason.
-  Outcome Unreachable(std::string_view by_grpc) const;
+  Outcome Unreachable(std::string_view by_grpc,
+                      Clock::time_point call_deadline) const;
 
   const ConnectionOptions options_;
   Interrupts& interrupts_;
   const Clock::time_point start_ = Clock::now();
   Fanout* fanout_ = nullptr;
-  Clock::time_point call_deadline_ = Clock::time_point::max();
-  std::shared_ptr<grpc::Channel> channel_;
-  bool was_ready_ = false;
-  std::string daemon_id_;
+  // Held while the connection is made.
+  mutable Mutex mu_;
+  // That of the last call.
+  Clock::time_point call_deadline_ ABSL_GUARDED_BY(mu_) =
+      Clock::time_point::max();
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mu_);
+  bool was_ready_ ABSL_GUARDED_BY(mu_) = false;
+  std::string daemon_id_ ABSL_GUARDED_BY(mu_);
+  // Constant after the first Connect.
   std::tuple<std::unique_ptr<v1::RunService::Stub>,
              std::unique_ptr<v1::AttachmentService::Stub>,
              std::unique_ptr<v1::TensorService::Stub>,

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "client/ask/query/connection.h"
 #include "client/ask/query/paging.h"
+#include "client/ask/query/together.h"
 #include "client/foreign/fill/run_facts.h"
 #include "client/foreign/match/engine/engine_run.h"
 #include "protos/base/request.h"
@@ -29,29 +29,50 @@ ask::Outcome ReadSource(ask::Connection& connection, const std::string& run,
   return {};
 }
 
+// Determines the source of a run without a label from its modules. Leaves it
+// empty if they are of no known engine.
+ask::Outcome ReadEngine(ask::Connection& connection, const std::string& run,
+                        std::string& source) {
+  match::RunFacts facts;
+  facts.run = run;
+  MSITCTL_RETURN_IF_FAILED(ReadModuleTree(connection, facts));
+  source = match::EngineOf(facts.files);
+  return {};
+}
+
 }  // namespace
 
 ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
                          const std::string& target, RunSources& sources) {
-  MSITCTL_RETURN_IF_FAILED(
-      ReadSource(connection, golden, sources.golden, sources.golden_ranks));
-  MSITCTL_RETURN_IF_FAILED(
-      ReadSource(connection, target, sources.target, sources.target_ranks));
+  ask::Outcome of_golden;
+  ask::Outcome of_target;
+  ask::Together(
+      connection,
+      [&] {
+        of_golden = ReadSource(connection, golden, sources.golden,
+                               sources.golden_ranks);
+      },
+      [&] {
+        of_target = ReadSource(connection, target, sources.target,
+                               sources.target_ranks);
+      });
+  MSITCTL_RETURN_IF_FAILED(of_golden);
+  MSITCTL_RETURN_IF_FAILED(of_target);
   // Runs that hooks recorded have no label.
   if (golden == target) return {};
   std::string* const sides[] = {&sources.golden, &sources.target};
   for (const std::string* const source : sides) {
     if (!source->empty() && !match::IsEngine(*source)) return {};
   }
-  for (size_t i = 0; i < std::size(sides); ++i) {
-    if (!sides[i]->empty()) continue;
-    match::RunFacts facts;
-    facts.run = i == 0 ? golden : target;
-    MSITCTL_RETURN_IF_FAILED(ReadModuleTree(connection, facts));
-    *sides[i] = match::EngineOf(facts.files);
-    if (sides[i]->empty()) return {};
-  }
-  return {};
+  const auto read = [&connection](const std::string& run, std::string& source,
+                                  ask::Outcome& outcome) {
+    if (source.empty()) outcome = ReadEngine(connection, run, source);
+  };
+  ask::Together(
+      connection, [&] { read(golden, sources.golden, of_golden); },
+      [&] { read(target, sources.target, of_target); });
+  MSITCTL_RETURN_IF_FAILED(of_golden);
+  return of_target;
 }
 
 bool HasRequests(ask::Connection& connection, const std::string& run) {
@@ -101,10 +122,18 @@ ask::Outcome MatchRuns(ask::Connection& connection, const std::string& golden,
   target_facts.run = target;
   target_facts.source = sources.target;
   const bool all_constructs = options.msprobe.has_layers;
-  MSITCTL_RETURN_IF_FAILED(
-      ReadRunFacts(connection, golden_facts, all_constructs));
-  MSITCTL_RETURN_IF_FAILED(
-      ReadRunFacts(connection, target_facts, all_constructs));
+  ask::Outcome of_golden;
+  ask::Outcome of_target;
+  ask::Together(
+      connection,
+      [&] {
+        of_golden = ReadRunFacts(connection, golden_facts, all_constructs);
+      },
+      [&] {
+        of_target = ReadRunFacts(connection, target_facts, all_constructs);
+      });
+  MSITCTL_RETURN_IF_FAILED(of_golden);
+  MSITCTL_RETURN_IF_FAILED(of_target);
   // Two engines can differ in the tensors of equal ops, and one engine in the
   // ranks that share them.
   const bool can_differ = match::IsEngine(sources.golden) &&

@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "client/ask/text/text.h"
-#include "client/msitctl/run/keep_function.h"
+#include "protos/os/thread.h"
 
 namespace msitd::msitctl {
 namespace {
@@ -22,28 +23,44 @@ std::string TextOf(const std::string& run, const KeepRecord& kept) {
 
 }  // namespace
 
-void TellOfKept(Invocation& invocation, const std::string& golden,
-                const std::string& target) {
-  KeepRecord of_golden;
-  KeepRecord of_target;
-  if (!ReadKeepRecord(invocation, golden, of_golden).ok() ||
-      !ReadKeepRecord(invocation, target, of_target).ok() ||
-      (of_golden.hash.empty() && of_target.hash.empty())) {
+KeptNote::KeptNote(Invocation& invocation, std::string golden,
+                   std::string target)
+    : invocation_(invocation),
+      golden_(std::move(golden)),
+      target_(std::move(target)) {
+  if (invocation.node_fanout() != nullptr) return;
+  thread_ = StartSpareThread("kept", [this] { Read(); });
+}
+
+KeptNote::~KeptNote() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void KeptNote::Read() {
+  has_read_ = true;
+  is_readable_ = ReadKeepRecord(invocation_, golden_, of_golden_).ok() &&
+                 ReadKeepRecord(invocation_, target_, of_target_).ok();
+}
+
+void KeptNote::Print() {
+  if (thread_.joinable()) thread_.join();
+  if (!has_read_) Read();
+  if (!is_readable_ || (of_golden_.hash.empty() && of_target_.hash.empty())) {
     return;
   }
-  if (of_golden.is_same(of_target)) {
+  if (of_golden_.is_same(of_target_)) {
     fmt::print(
         stderr,
         "msitctl: note: both runs have the tensors that {} keeps: tensors with "
         "a ~ in their index are derived from the recorded ones\n",
-        of_golden.ToText());
+        of_golden_.ToText());
     return;
   }
   fmt::print(
       stderr,
       "msitctl: note: the runs were imported with different functions: {}, {}; "
       "tensors with a ~ in their index are derived and may not be comparable\n",
-      TextOf(golden, of_golden), TextOf(target, of_target));
+      TextOf(golden_, of_golden_), TextOf(target_, of_target_));
 }
 
 }  // namespace msitd::msitctl

@@ -2,16 +2,43 @@
 #pragma once
 
 #include <string>
+#include <thread>
 
+#include "client/ask/query/outcome.h"
 #include "client/msitctl/invocation.h"
+#include "client/msitctl/run/keep_function.h"
 
 namespace msitd::msitctl {
 
-// Prints on stderr if a run of a comparison contains the results of a user
-// function instead of tensors (`--keep FILE.py:FUNCTION`), and whether the
-// function is the same in both runs. Prints nothing about a run that cannot be
-// queried.
-void TellOfKept(Invocation& invocation, const std::string& golden,
-                const std::string& target);
+// A note about runs that contain the results of a user function instead of
+// tensors (`--keep FILE.py:FUNCTION`). The records of these functions are read
+// while the runs are compared. Thread-compatible.
+class KeptNote {
+ public:
+  // Begins to read. Borrows `invocation`.
+  KeptNote(Invocation& invocation, std::string golden, std::string target);
+  // Waits until nothing is read.
+  ~KeptNote();
+  KeptNote(const KeptNote&) = delete;
+  KeptNote& operator=(const KeptNote&) = delete;
+
+  // Prints on stderr if a run contains such results, and whether the function
+  // is the same in both runs. Prints nothing about a run that cannot be
+  // queried.
+  void Print();
+
+ private:
+  void Read();
+
+  Invocation& invocation_;
+  const std::string golden_;
+  const std::string target_;
+  // Written by the thread until it has ended.
+  bool has_read_ = false;
+  bool is_readable_ = false;
+  KeepRecord of_golden_;
+  KeepRecord of_target_;
+  std::thread thread_;
+};
 
 }  // namespace msitd::msitctl

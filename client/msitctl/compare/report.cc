@@ -12,6 +12,7 @@
 #include "client/ask/print/file_sink.h"
 #include "client/ask/print/progress.h"
 #include "client/ask/query/daemon_metrics.h"
+#include "client/ask/query/together.h"
 #include "client/ask/report/ci/junit_report.h"
 #include "client/ask/report/ci/markdown_report.h"
 #include "client/ask/report/graph/model_explorer_report.h"
@@ -337,14 +338,22 @@ ask::Outcome WriteReportOf(Invocation& invocation,
         ReadStacks(invocation, comparison.target_run(), material.stacks));
   }
   if (FormatOf(flags) == "html") {
-    if (has_golden) {
-      MSITCTL_RETURN_IF_FAILED(
-          GetRunIfThere(invocation, comparison.golden_run(), facts.golden));
-    }
-    if (has_target) {
-      MSITCTL_RETURN_IF_FAILED(
-          GetRunIfThere(invocation, comparison.target_run(), facts.target));
-    }
+    const auto get = [&invocation](bool has, const std::string& run,
+                                   std::optional<v1::Run>& out) {
+      return has ? GetRunIfThere(invocation, run, out) : ask::Outcome();
+    };
+    ask::Outcome of_golden;
+    ask::Outcome of_target;
+    ask::Together(
+        invocation,
+        [&] {
+          of_golden = get(has_golden, comparison.golden_run(), facts.golden);
+        },
+        [&] {
+          of_target = get(has_target, comparison.target_run(), facts.target);
+        });
+    MSITCTL_RETURN_IF_FAILED(of_golden);
+    MSITCTL_RETURN_IF_FAILED(of_target);
   }
   BufferedSink sink(*file);
   // No other format can show histograms, and they require bytes that are still

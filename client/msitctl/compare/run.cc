@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,7 +133,8 @@ ask::Outcome RunFollowing(Invocation& invocation, const ExecutionPlan& plan) {
     MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     NoteRowsLeftOut(comparison, *verdicts, lines->printed_count());
   }
-  TellOfKept(invocation, comparison.golden_run(), comparison.target_run());
+  KeptNote(invocation, comparison.golden_run(), comparison.target_run())
+      .Print();
   TellLayoutHints(comparison);
   TellPairingHints(comparison);
   TellIdleRules(comparison);
@@ -154,9 +156,10 @@ void TellUnmatched(const v1::Comparison& comparison) {
                                            comparison.target_source()));
 }
 
-// Prints what explains the result of a finished comparison.
+// Prints what explains the result of a finished comparison. `kept` is null for
+// runs on other daemons.
 void TellAbout(Invocation& invocation, const ExecutionPlan& plan,
-               const v1::Comparison& comparison) {
+               const v1::Comparison& comparison, KeptNote* kept) {
   const v1::Comparison& asked = plan.asked();
   if (comparison.state() == v1::Comparison::DONE &&
       ask::RowCountOf(comparison) == 0) {
@@ -167,11 +170,7 @@ void TellAbout(Invocation& invocation, const ExecutionPlan& plan,
       NoteNoTensor(invocation, asked.target_run(), plan.selection, "");
     }
   }
-  if (plan.is_far()) {
-    TellUnmatched(comparison);
-  } else {
-    TellOfKept(invocation, asked.golden_run(), asked.target_run());
-  }
+  kept == nullptr ? TellUnmatched(comparison) : kept->Print();
   TellLayoutHints(comparison);
   TellPairingHints(comparison);
   TellIdleRules(comparison);
@@ -179,6 +178,11 @@ void TellAbout(Invocation& invocation, const ExecutionPlan& plan,
 
 ask::Outcome RunOnce(Invocation& invocation, const ExecutionPlan& plan) {
   const auto start = Clock::now();
+  std::optional<KeptNote> kept;
+  if (!plan.is_far()) {
+    kept.emplace(invocation, plan.asked().golden_run(),
+                 plan.asked().target_run());
+  }
   v1::Comparison comparison;
   {
     const ask::Interrupts::Hold hold(invocation.interrupts());
@@ -198,7 +202,7 @@ ask::Outcome RunOnce(Invocation& invocation, const ExecutionPlan& plan) {
       TellWhetherItGoesOn(PrintComparison(invocation, comparison, elapsed,
                                           VerdictsOf(plan), plan.list),
                           comparison));
-  TellAbout(invocation, plan, comparison);
+  TellAbout(invocation, plan, comparison, kept.has_value() ? &*kept : nullptr);
   MSITCTL_RETURN_IF_FAILED(
       WriteReportFile(invocation, plan.report_file, plan.list, comparison));
   ask::Outcome measured;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "client/ask/query/together.h"
 #include "client/ask/text/text.h"
 #include "protos/base/dtype.h"
 
@@ -29,6 +30,10 @@ int64_t SizeOf(const v1::ComparedTensor& tensor) {
 
 bool IsCode(const Outcome& outcome, grpc::StatusCode code) {
   return outcome.exit_code == ExitCodeOf(code);
+}
+
+bool IsBusy(const Outcome& outcome) {
+  return IsCode(outcome, grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
 std::string Problem(const std::string& side, const std::string& problem) {
@@ -92,17 +97,24 @@ std::vector<RowHistograms::Candidate> RowHistograms::Chosen() const {
 Outcome RowHistograms::Fetch(Connection& connection,
                              absl::FunctionRef<void(std::string_view)> show) {
   std::vector<Candidate> chosen = Chosen();
-  std::vector<RowHistogram> rows;
-  for (Candidate& candidate : chosen) {
-    RowHistogram& row = rows.emplace_back();
-    row.row = candidate.row;
-    if (!candidate.assembled.empty()) {
-      row.note = candidate.assembled;
-      continue;
-    }
-    MSITCTL_RETURN_IF_FAILED(FetchRow(connection, candidate, row));
-    show(fmt::format("histograms: {} of {} rows, {} read", rows.size(),
-                     chosen.size(), HumanSize(read_bytes_)));
+  for (Candidate& candidate : chosen) Plan(candidate);
+  std::vector<RowHistogram> rows(chosen.size());
+  std::vector<Outcome> outcomes(chosen.size());
+  const auto fetch = [&](size_t i) {
+    rows[i].row = chosen[i].row;
+    rows[i].note = chosen[i].assembled;
+    outcomes[i] = rows[i].note.empty()
+                      ? FetchRow(connection, chosen[i], rows[i])
+                      : Outcome();
+    return outcomes[i].ok() || IsBusy(outcomes[i]);
+  };
+  size_t done_count = 0;
+  ForEachAtOnce(connection, chosen.size(), fetch, [&] {
+    show(fmt::format("histograms: {} of {} rows", ++done_count, chosen.size()));
+  });
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (IsBusy(outcomes[i])) fetch(i);
+    MSITCTL_RETURN_IF_FAILED(outcomes[i]);
   }
   std::sort(rows.begin(), rows.end(),
             [](const RowHistogram& a, const RowHistogram& b) {
@@ -112,17 +124,40 @@ Outcome RowHistograms::Fetch(Connection& connection,
   return {};
 }
 
-Outcome RowHistograms::Call(Connection& connection,
-                            const v1::ComputeHistogramRequest& request,
-                            int64_t read_bytes, v1::Histogram& out,
-                            std::string& problem) {
+std::string RowHistograms::Reserve(int64_t read_bytes) {
   if (read_bytes > kHistogramReadBytesMax - read_bytes_) {
-    problem = fmt::format(
+    return fmt::format(
         "{} to read exceed the rest of the limit of {} for one report",
         HumanSize(read_bytes), HumanSize(kHistogramReadBytesMax));
-    return {};
   }
   read_bytes_ += read_bytes;
+  return "";
+}
+
+void RowHistograms::Plan(Candidate& candidate) {
+  if (!candidate.assembled.empty()) return;
+  Side& golden = candidate.golden;
+  Side& target = candidate.target;
+  for (Side* const side : {&golden, &target}) {
+    if (side->name.empty() || side->knows_range) continue;
+    // The daemon determines the extremes first.
+    side->problem = Reserve(side->size_bytes > kHistogramReadBytesMax
+                                ? side->size_bytes
+                                : 2 * side->size_bytes);
+  }
+  const auto plan = [this](Side& side) {
+    if (side.name.empty() || !side.problem.empty()) return;
+    side.problem = Reserve(side.size_bytes);
+  };
+  plan(golden);
+  // If golden cannot be read, its bytes are left for an equal target.
+  const bool has_golden = !golden.name.empty() && golden.problem.empty();
+  if (!candidate.is_equal || !has_golden) plan(target);
+}
+
+Outcome RowHistograms::Call(Connection& connection,
+                            const v1::ComputeHistogramRequest& request,
+                            Side& side, v1::Histogram& out) {
   const Outcome outcome =
       connection.Ask(&v1::TensorService::Stub::ComputeHistogram, request, out);
   if (outcome.ok()) return {};
@@ -131,26 +166,21 @@ Outcome RowHistograms::Call(Connection& connection,
        {StatusCode::NOT_FOUND, StatusCode::FAILED_PRECONDITION,
         StatusCode::DATA_LOSS, StatusCode::UNIMPLEMENTED}) {
     if (!IsCode(outcome, code)) continue;
-    problem = outcome.error;
+    side.problem = outcome.error;
     return {};
   }
   return outcome;
 }
 
-Outcome RowHistograms::FindRange(Connection& connection, Side& side,
-                                 std::string& problem) {
+Outcome RowHistograms::FindRange(Connection& connection, Side& side) {
   side.low = kInfinity;
   side.high = -kInfinity;
+  if (!side.problem.empty()) return {};
   v1::ComputeHistogramRequest request;
   request.set_name(side.name);
   request.set_bin_count(1);
   v1::Histogram whole;
-  // The daemon determines the extremes first.
-  const int64_t read_bytes = side.size_bytes > kHistogramReadBytesMax
-                                 ? side.size_bytes
-                                 : 2 * side.size_bytes;
-  MSITCTL_RETURN_IF_FAILED(
-      Call(connection, request, read_bytes, whole, problem));
+  MSITCTL_RETURN_IF_FAILED(Call(connection, request, side, whole));
   if (whole.counts_size() == 1 && whole.counts(0) > 0) {
     side.low = whole.low();
     side.high = whole.high();
@@ -162,44 +192,38 @@ Outcome RowHistograms::FetchRow(Connection& connection, Candidate& candidate,
                                 RowHistogram& out) {
   Side& golden = candidate.golden;
   Side& target = candidate.target;
-  std::string golden_problem;
-  std::string target_problem;
   double low = kInfinity;
   double high = -kInfinity;
-  const auto widen = [&](Side& side, std::string& problem) -> Outcome {
-    if (side.name.empty()) return {};
-    if (!side.knows_range) {
-      MSITCTL_RETURN_IF_FAILED(FindRange(connection, side, problem));
+  for (Side* const side : {&golden, &target}) {
+    if (side->name.empty()) continue;
+    if (!side->knows_range) {
+      MSITCTL_RETURN_IF_FAILED(FindRange(connection, *side));
     }
-    low = std::min(low, side.low);
-    high = std::max(high, side.high);
-    return {};
-  };
-  MSITCTL_RETURN_IF_FAILED(widen(golden, golden_problem));
-  MSITCTL_RETURN_IF_FAILED(widen(target, target_problem));
+    low = std::min(low, side->low);
+    high = std::max(high, side->high);
+  }
   v1::ComputeHistogramRequest request;
   request.set_bin_count(kRowHistogramBins);
   // Without finite elements, the bins are meaningless, but NaN are counted.
   request.set_low(low <= high ? low : 0);
   request.set_high(low <= high ? high : 0);
-  const auto fetch = [&](const Side& side, std::string& problem,
+  const auto fetch = [&](Side& side,
                          std::optional<v1::Histogram>& histogram) -> Outcome {
-    if (side.name.empty() || !problem.empty()) return {};
+    if (side.name.empty() || !side.problem.empty()) return {};
     request.set_name(side.name);
     v1::Histogram got;
-    MSITCTL_RETURN_IF_FAILED(
-        Call(connection, request, side.size_bytes, got, problem));
-    if (problem.empty()) histogram = std::move(got);
+    MSITCTL_RETURN_IF_FAILED(Call(connection, request, side, got));
+    if (side.problem.empty()) histogram = std::move(got);
     return {};
   };
-  MSITCTL_RETURN_IF_FAILED(fetch(golden, golden_problem, out.golden));
+  MSITCTL_RETURN_IF_FAILED(fetch(golden, out.golden));
   if (candidate.is_equal && out.golden.has_value()) {
     out.target = out.golden;
     return {};
   }
-  MSITCTL_RETURN_IF_FAILED(fetch(target, target_problem, out.target));
-  const std::string first = Problem("golden", golden_problem);
-  const std::string second = Problem("target", target_problem);
+  MSITCTL_RETURN_IF_FAILED(fetch(target, out.target));
+  const std::string first = Problem("golden", golden.problem);
+  const std::string second = Problem("target", target.problem);
   out.note = first + (first.empty() || second.empty() ? "" : "; ") + second;
   return {};
 }

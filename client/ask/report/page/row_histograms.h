@@ -47,10 +47,11 @@ class RowHistograms {
   // them if there are too many, and then the first other rows.
   void Consider(const v1::ComparisonRow& row);
 
-  // Requests the histograms of the selected rows. `show` is called with a line
-  // about the progress. A tensor that was deleted, is damaged or has no bytes
-  // is noted in its row. Any other failure is an error, after which there are
-  // no histograms.
+  // Requests the histograms of the selected rows, those of several rows at the
+  // same time. `show` is called with a line about the progress, by one thread
+  // at a time. A tensor that was deleted, is damaged or has no bytes is noted
+  // in its row. Any other failure is an error, after which there are no
+  // histograms.
   Outcome Fetch(Connection& connection,
                 absl::FunctionRef<void(std::string_view)> show);
 
@@ -65,6 +66,7 @@ class RowHistograms {
     bool knows_range = false;  // Whether `low` and `high` are set.
     double low = 0;            // Above `high` if nothing is finite.
     double high = 0;
+    std::string problem;  // Why the side has no histogram.
   };
   struct Candidate {
     int64_t row = 0;
@@ -76,13 +78,18 @@ class RowHistograms {
 
   static Side SideOf(bool has, const v1::ComparedTensor& tensor);
   std::vector<Candidate> Chosen() const;
-  Outcome FetchRow(Connection& connection, Candidate& candidate,
-                   RowHistogram& out);
-  Outcome FindRange(Connection& connection, Side& side, std::string& problem);
-  // `problem` stays empty if `out` is filled.
-  Outcome Call(Connection& connection,
-               const v1::ComputeHistogramRequest& request, int64_t read_bytes,
-               v1::Histogram& out, std::string& problem);
+  // Decides which sides of a row are read within the limit.
+  void Plan(Candidate& candidate);
+  // Returns why bytes may not be read; empty if they may.
+  std::string Reserve(int64_t read_bytes);
+  // The functions below may be called for different rows at the same time.
+  static Outcome FetchRow(Connection& connection, Candidate& candidate,
+                          RowHistogram& out);
+  static Outcome FindRange(Connection& connection, Side& side);
+  // Sets `problem` of the side if `out` is not filled.
+  static Outcome Call(Connection& connection,
+                      const v1::ComputeHistogramRequest& request, Side& side,
+                      v1::Histogram& out);
 
   const size_t row_max_;
   std::vector<Candidate> failing_;
