@@ -1,7 +1,9 @@
 """Gradients of calls and parameters, and their use by an optimizer."""
 
+import collections
 import functools
 import gc
+import types
 
 import msitd
 import pytest
@@ -398,6 +400,33 @@ def test_graphs_are_freed_without_the_garbage_collector(client, has_backward):
             assert held[0].expired()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("of_functions", [False, True])
+def test_calls_leave_the_garbage_collector_little_until_the_backward(
+    client, of_functions
+):
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(100)))
+    if of_functions:
+        recording = msitd.register_api(client, gradients=True)
+    else:
+        recording = msitd.register_hook(model, client, gradients=True)
+    x = torch.randn(2, 4)
+    with recording:
+        model(x).sum().backward()
+        gc.collect()
+        gc.disable()
+        try:
+            before = collections.Counter(map(type, gc.get_objects()))
+            result = model(x)
+            found = collections.Counter(map(type, gc.get_objects())) - before
+        finally:
+            gc.enable()
+        result.sum().backward()
+    # Closures would be some of these for each call.
+    kinds = (types.FunctionType, types.CellType, functools.partial)
+    assert sum(found[kind] for kind in kinds) < 20, found
+    assert sum(found.values()) < 3000, found
 
 
 def test_removed_hooks_record_no_gradients(client, daemon):

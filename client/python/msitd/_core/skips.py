@@ -51,11 +51,7 @@ class Skips:
             op: The op that the hook records.
             what: First part of the reason.
         """
-
-        def report(error: Exception) -> None:
-            self.count(op, index, what + reason_of(error))
-
-        return GuardedHook(hook, report)
+        return GuardedHook(hook, _Report(self, op, index, what))
 
     def _count(self, op: str, index: str, reason: str, is_logged: bool) -> None:
         with self._lock:
@@ -95,6 +91,21 @@ class Skips:
         """
         self._not_recorded.add_uncalled(uncalled)
         client._is_recorded(self._not_recorded.tell())
+
+
+class _Report:
+    """Counts the exceptions of one hook. Not a closure; see `gradient.gradients`."""
+
+    __slots__ = ("_index", "_op", "_skips", "_what")
+
+    def __init__(self, skips: Skips, op: str, index: str, what: str) -> None:
+        self._skips = skips
+        self._op = op
+        self._index = index
+        self._what = what
+
+    def __call__(self, error: Exception) -> None:
+        self._skips.count(self._op, self._index, self._what + reason_of(error))
 
 
 def is_in_backward() -> bool:

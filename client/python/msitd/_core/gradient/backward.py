@@ -172,8 +172,8 @@ class Backward:
             self._parameters.watch_own(module, op)
 
     def end(self, call: Call, inputs: Inputs, result: Any) -> None:
-        """Handles the result of a call. The call of a graph must not keep it alive."""
-        self._gradients.end(call._replace(inputs=None), inputs, result)
+        """Handles the result of a call."""
+        self._gradients.end(call, inputs, result)
 
     def end_in_graph(self, call: Call) -> None:
         """Ends the last call of this thread, which is in a graph."""

@@ -8,7 +8,7 @@ nodes that have used an input read what they add to its gradient.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.gradient.inputs import Inputs, View, add_input, view_of
@@ -109,6 +109,8 @@ class Gradients:
 
     def end(self, call: Call, inputs: Inputs, result: Any) -> None:
         """Watches the graph that a call has created. Raises nothing."""
+        # The hooks keep the call, which must not keep the graph alive.
+        call = call._replace(inputs=None)
         self.watch(call, inputs, self.leaves.form.tensors_returned(result))
 
     def watch(
@@ -140,7 +142,7 @@ class Gradients:
                     if view is None:
                         given += inputs.indexes[position]
                         inputs.indexes[position] = []
-                hook = _OutputHook(self, call, index, given, nulls)
+                hook = _OutputHook(self, call, index, tuple(given), nulls)
                 _watch(tensor, hook)
                 base = tensor._base
                 base_node = None if base is None else base.grad_fn
@@ -190,9 +192,9 @@ class Gradients:
         self, call: Call, inputs: Inputs, made: list[Any], nulls: Nulls | None
     ) -> None:
         """Puts hooks on the nodes of the call that have used its inputs."""
-        sums = [_Sum(self, call, indexes, nulls) for indexes in inputs.indexes]
         if not any(inputs.indexes):
             return
+        sums = [_Sum(self, call, tuple(each), nulls) for each in inputs.indexes]
         seen = set()
         while made:
             node = made.pop()
@@ -208,7 +210,7 @@ class Gradients:
                 elif edge[0] is not None:
                     made.append(edge[0])
             if uses:
-                hook = self.skips.guarded(_hook_of_node(uses), call.op, what=PREFIX)
+                hook = self.skips.guarded(_UsesHook(uses), call.op, what=PREFIX)
                 node.register_hook(hook)
 
     def _nulls_of(
@@ -246,25 +248,60 @@ def _watch(tensor: torch.Tensor, hook: _OutputHook) -> None:
         hooks.update(inner)
 
 
-def _hook_of_node(
-    uses: list[tuple[int, _Sum, View | None]],
-) -> Callable[[Any, Any], None]:
-    def hook(gradients: Any, _: Any) -> None:
-        for place, total, view in uses:
+# The hooks below exist for each call until its backward. They have slots and are
+# not closures, because the garbage collector visits each function, its cells and
+# their tuple.
+
+
+class _UsesHook:
+    """Adds the gradients of one node to those of the inputs that it has used."""
+
+    __slots__ = ("_uses",)
+
+    def __init__(self, uses: list[tuple[int, _Sum, View | None]]) -> None:
+        self._uses = uses
+
+    def __call__(self, gradients: Any, _: Any) -> None:
+        for place, total, view in self._uses:
             total.add(gradients[place], view)
 
-    return hook
+
+class _BaseHook:
+    """Records the gradient of an output that arrives only through its base."""
+
+    __slots__ = ("_output", "_output_nr", "_view")
+
+    def __init__(self, output: _OutputHook, output_nr: int, view: View) -> None:
+        self._output = output
+        self._output_nr = output_nr
+        self._view = view
+
+    def __call__(self, gradients: Any) -> None:
+        gradient = gradients[self._output_nr]
+        if gradient is not None and not self._output.has_arrived():
+            self._output(self._view.of(gradient))
 
 
 class _OutputHook:
     """Records the gradient of one output of a call."""
+
+    __slots__ = (
+        "_call",
+        "_given",
+        "_gradients",
+        "_index",
+        "_last_task",
+        "_nulls",
+        "_round",
+        "_task",
+    )
 
     def __init__(
         self,
         gradients: Gradients,
         call: Call,
         index: str,
-        given: list[str],
+        given: tuple[str, ...],
         nulls: Nulls | None,
     ) -> None:
         import torch
@@ -291,10 +328,10 @@ class _OutputHook:
         self._gradients.arrive(self._last_task, self._call)
         round, self._round = self._round, self._round + 1
         record = self._gradients.record
-        record(self._call, "grad_output", [self._index], round, gradient)
+        record(self._call, "grad_output", (self._index,), round, gradient)
         record(self._call, "grad_input", self._given, round, gradient)
         if self._nulls is not None:
-            self._nulls.arrive(self._last_task, "grad_output", [self._index])
+            self._nulls.arrive(self._last_task, "grad_output", (self._index,))
             self._nulls.arrive(self._last_task, "grad_input", self._given)
 
     def watch_base(self, node: Any, output_nr: int, view: View) -> None:
@@ -303,24 +340,36 @@ class _OutputHook:
         If the view is changed in place later, its gradient arrives only through
         the base.
         """
-
-        def hook(gradients: Any) -> None:
-            gradient = gradients[output_nr]
-            if self._last_task != self._task() and gradient is not None:
-                self(view.of(gradient))
-
+        hook = _BaseHook(self, output_nr, view)
         guarded = self._gradients.skips.guarded
         node.register_prehook(guarded(hook, self._call.op, self._index, PREFIX))
+
+    def has_arrived(self) -> bool:
+        """Returns whether the gradient has arrived in the backward of this thread."""
+        return self._last_task == self._task()
 
 
 class _Sum:
     """The gradient of one input of a call, to which each use adds a share."""
 
+    __slots__ = (
+        "_arrived_count",
+        "_call",
+        "_gradients",
+        "_indexes",
+        "_nulls",
+        "_round",
+        "_task",
+        "_torch",
+        "_total",
+        "share_count",
+    )
+
     def __init__(
         self,
         gradients: Gradients,
         call: Call,
-        indexes: list[str],
+        indexes: tuple[str, ...],
         nulls: Nulls | None,
     ) -> None:
         import torch

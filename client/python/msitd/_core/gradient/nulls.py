@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 class Nulls:
@@ -25,7 +25,7 @@ class Nulls:
         self._guarded = guarded
         self._task = -1
 
-    def arrive(self, task: int, io: str, indexes: list[str]) -> None:
+    def arrive(self, task: int, io: str, indexes: Iterable[str]) -> None:
         """Handles gradients that have arrived in the backward `task`."""
         if not self._left:
             return
