@@ -68,7 +68,7 @@ HWY_INLINE void AddPacked(PackedLanes x, PackedSums& sums, size_t half) {
   // Exact squares do not round, so fused and separate additions are the same.
   // Separate ones keep the multipliers busy enough.
   if constexpr (kExactSquares) {
-    sums.l1[half] = AddByMultiplier(d, sums.l1[half], hn::Abs(x));
+    sums.l1[half] = hn::Add(sums.l1[half], hn::Abs(x));
     sums.squares[half] = hn::MulAdd(x, x, sums.squares[half]);
   } else {
     sums.l1[half] = hn::Add(sums.l1[half], hn::Abs(x));
