@@ -80,24 +80,25 @@ def capture_off_ns(bench: Bench) -> Result:
 
 
 def capture_off_hook_ns(bench: Bench) -> Result:
-    """One hook of an op that the capture policy does not select.
+    """What hooks add to each call of a module if the policy selects nothing.
 
-    The time that torch itself needs to call such a hook is the baseline, and
-    subtracted.
+    A model and its children keep their hooks, because each of them may be what
+    the program calls. As in most models, nearly all modules are further inside.
+    The baseline is what hooks of torch that do nothing add.
     """
     modules = 64
     x = torch.zeros(1)
 
     def model() -> torch.nn.Module:
-        return torch.nn.Sequential(*(torch.nn.Identity() for _ in range(modules)))
+        inner = (torch.nn.Identity() for _ in range(modules))
+        return torch.nn.Sequential(torch.nn.Sequential(*inner))
 
-    def hook_seconds(*works: Callable[[], object]) -> list[float]:
-        # Two hooks for each module and for the model.
+    def call_seconds(*works: Callable[[], object]) -> list[float]:
         rounds = 20
         seconds = take_turns(
             bench, 7, *(lambda f=work: [f() for _ in range(rounds)] for work in works)
         )
-        return [one / rounds / (2 * modules + 2) for one in seconds]
+        return [one / rounds / (modules + 2) for one in seconds]
 
     plain = model()
     idle = model()
@@ -113,13 +114,13 @@ def capture_off_hook_ns(bench: Bench) -> Result:
             new_client(daemon, "off") as client,
             msitd.register_hook(hooked, client),
         ):
-            plain_s, idle_s, hooked_s = hook_seconds(
+            plain_s, idle_s, hooked_s = call_seconds(
                 lambda: plain(x), lambda: idle(x), lambda: hooked(x)
             )
             assert not client.selects("root")
-    baseline = "torch's own time for a hook that does nothing, ns"
-    hook_ns, torch_ns = (hooked_s - idle_s) * 1e9, (idle_s - plain_s) * 1e9
-    return at_most(400.0, hook_ns, "ns", baseline, torch_ns)
+    baseline = "hooks of torch that do nothing, ns"
+    added_ns, torch_ns = (hooked_s - plain_s) * 1e9, (idle_s - plain_s) * 1e9
+    return at_most(400.0, added_ns, "ns", baseline, torch_ns)
 
 
 def disk_ratio(bench: Bench) -> Result:
