@@ -19,27 +19,33 @@ std::optional<int32_t> CallCounter::Next(int64_t token, std::string_view name) {
   calls.emplace(&*known, 1);
   ++known->second;
   ++name_count_;
-  while (name_count_ > names_max_ && tokens_.size() > 1) ForgetLowestToken();
+  while (name_count_ > names_max_ && tokens_.size() > 1) ForgetOldestToken();
   return 0;
 }
 
 CallCounter::NextCalls& CallCounter::CallsOf(int64_t token) {
-  if (last_ != tokens_.end() && last_->first == token) return last_->second;
+  if (last_ != tokens_.end() && last_->first == token)
+    return last_->second.next;
   last_ = tokens_.find(token);
-  if (last_ != tokens_.end()) return last_->second;
-  if (tokens_.size() >= tokens_max_) ForgetLowestToken();
-  last_ = tokens_.try_emplace(token).first;
-  return last_->second;
+  if (last_ != tokens_.end()) {
+    order_.splice(order_.end(), order_, last_->second.place);
+    return last_->second.next;
+  }
+  if (tokens_.size() >= tokens_max_) ForgetOldestToken();
+  const auto place = order_.insert(order_.end(), token);
+  last_ = tokens_.try_emplace(token, place).first;
+  return last_->second.next;
 }
 
-void CallCounter::ForgetLowestToken() {
-  const auto lowest = tokens_.begin();
-  name_count_ -= lowest->second.size();
-  for (const auto& [name, next] : lowest->second) {
+void CallCounter::ForgetOldestToken() {
+  const auto oldest = tokens_.find(order_.front());
+  name_count_ -= oldest->second.next.size();
+  for (const auto& [name, next] : oldest->second.next) {
     if (--name->second == 0) names_.erase(names_.find(name->first));
   }
-  if (last_ == lowest) last_ = tokens_.end();
-  tokens_.erase(lowest);
+  if (last_ == oldest) last_ = tokens_.end();
+  tokens_.erase(oldest);
+  order_.pop_front();
 }
 
 }  // namespace msitd::libmsit

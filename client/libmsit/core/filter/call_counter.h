@@ -3,7 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <functional>
+#include <list>
 #include <memory_resource>
 #include <optional>
 #include <string>
@@ -20,13 +21,21 @@ namespace msitd::libmsit {
 class CallCounter {
  public:
   // Maximum number of names over all tokens, and of tokens. Beyond them the
-  // lowest token is forgotten; its calls then start at 0 again.
+  // token without a call for the longest time is forgotten; its calls then
+  // start at 0 again.
   static constexpr size_t kNamesMax = size_t{1} << 18;
   static constexpr size_t kTokensMax = size_t{1} << 14;
 
-  explicit CallCounter(size_t names_max = kNamesMax,
-                       size_t tokens_max = kTokensMax)
-      : names_max_(names_max), tokens_max_(tokens_max) {}
+  // `host` provides the memory and outlives the counter. The default resource
+  // of the host is not used, because the host may replace and destroy it.
+  explicit CallCounter(
+      size_t names_max = kNamesMax, size_t tokens_max = kTokensMax,
+      std::pmr::memory_resource* host = std::pmr::new_delete_resource())
+      : names_max_(names_max),
+        tokens_max_(tokens_max),
+        memory_({.max_blocks_per_chunk = 0,
+                 .largest_required_pool_block = kPieceBytesMax},
+                host) {}
   CallCounter(const CallCounter&) = delete;
   CallCounter& operator=(const CallCounter&) = delete;
 
@@ -47,23 +56,32 @@ class CallCounter {
   using Names = std::pmr::unordered_map<std::pmr::string, uint32_t, NameHash,
                                         std::equal_to<>>;
   using NextCalls = std::pmr::unordered_map<Names::value_type*, int32_t>;
-  using Tokens = std::pmr::map<int64_t, NextCalls>;
+  // Tokens, by the time of their last call.
+  using Order = std::pmr::list<int64_t>;
+  struct Calls {
+    using allocator_type = std::pmr::polymorphic_allocator<std::byte>;
+    Calls(Order::iterator place, const allocator_type& memory)
+        : next(memory), place(place) {}
+
+    NextCalls next;
+    Order::iterator place;
+  };
+  using Tokens = std::pmr::unordered_map<int64_t, Calls>;
 
   // Larger pieces are not taken from the blocks: tables of more names than a
   // token usually has.
   static constexpr size_t kPieceBytesMax = size_t{256} << 10;
 
   NextCalls& CallsOf(int64_t token);
-  void ForgetLowestToken();
+  void ForgetOldestToken();
 
   size_t names_max_;
   size_t tokens_max_;
-  std::pmr::unsynchronized_pool_resource memory_{
-      {.max_blocks_per_chunk = 0,
-       .largest_required_pool_block = kPieceBytesMax}};
+  std::pmr::unsynchronized_pool_resource memory_;
   // Names of a token, of all tokens together.
   size_t name_count_ = 0;
   Names names_{&memory_};
+  Order order_{&memory_};
   Tokens tokens_{&memory_};
   // The token of the last call, which is usually that of the next.
   Tokens::iterator last_ = tokens_.end();

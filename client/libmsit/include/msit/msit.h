@@ -518,8 +518,8 @@ MSIT_API msit_code msit_set_token(msit_client* client,
 // Stores in `*call` the number of the call of `op` within `token` (or
 // MSIT_TOKEN_CURRENT) that begins now: 0, 1, 2, ... Use this number for all
 // tensors of the call. The client remembers at most 16,384 tokens, and 262,144
-// ops over all tokens. It forgets the lowest token first; calls of a forgotten
-// token start at 0 again.
+// ops over all tokens. It forgets the token first that has had no call for the
+// longest time; calls of a forgotten token start at 0 again.
 //
 // Errors: INVALID_ARGUMENT; FORKED; NO_MEMORY: one token has that many ops.
 MSIT_API msit_code msit_begin_call(msit_client* client, int64_t token,

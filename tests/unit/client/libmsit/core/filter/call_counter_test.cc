@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory_resource>
 #include <random>
@@ -41,7 +42,7 @@ TEST(CallCounterTest, NumbersEachNameWithinEachToken) {
   EXPECT_EQ(counter.Next(0, "a"), 2);
 }
 
-TEST(CallCounterTest, ForgetsTheLowestTokenWhenFull) {
+TEST(CallCounterTest, ForgetsTheOldestTokenWhenFull) {
   CallCounter counter(/*names_max=*/3);
   EXPECT_EQ(counter.Next(5, "a"), 0);
   EXPECT_EQ(counter.Next(6, "a"), 0);
@@ -58,25 +59,31 @@ TEST(CallCounterTest, CountsAsOneMapOfTokensAndNamesDoes) {
   std::mt19937 random(7);
   CallCounter counter(kNamesMax);
   std::map<int64_t, std::map<std::string, int32_t>> expected;
+  std::list<int64_t> order;
   size_t count = 0;
   for (int i = 0; i < 20000; ++i) {
-    const int64_t token = i / 500 + static_cast<int64_t>(random() % 4);
+    // Token 0 has calls again and again.
+    const int64_t token =
+        random() % 4 == 0 ? 0 : i / 500 + static_cast<int64_t>(random() % 4);
     // Some names are of one token only.
     const std::string name =
         std::to_string(random() % 12) +
         (random() % 8 == 0 ? "." + std::to_string(token) : "");
+    order.remove(token);
+    order.push_back(token);
     auto& calls = expected[token];
     const bool is_new = !calls.contains(name);
     ASSERT_EQ(counter.Next(token, name), calls[name]++);
     count += is_new ? 1 : 0;
     while (count > kNamesMax && expected.size() > 1) {
-      count -= expected.begin()->second.size();
-      expected.erase(expected.begin());
+      count -= expected[order.front()].size();
+      expected.erase(order.front());
+      order.pop_front();
     }
   }
 }
 
-TEST(CallCounterTest, ForgetsTheLowestOfTooManyTokens) {
+TEST(CallCounterTest, ForgetsTheOldestOfTooManyTokens) {
   CallCounter counter(/*names_max=*/100, /*tokens_max=*/2);
   EXPECT_EQ(counter.Next(5, "a"), 0);
   EXPECT_EQ(counter.Next(6, "a"), 0);
@@ -89,14 +96,20 @@ TEST(CallCounterTest, ForgetsTheLowestOfTooManyTokens) {
   EXPECT_EQ(counter.Next(6, "a"), 0);
 }
 
+// A host may record one series at a token of its own while others advance.
+TEST(CallCounterTest, RemembersALowTokenThatIsInUse) {
+  CallCounter counter(/*names_max=*/100, /*tokens_max=*/4);
+  for (int32_t step = 0; step < 50; ++step) {
+    EXPECT_EQ(counter.Next(step + 1, "op"), 0);
+    EXPECT_EQ(counter.Next(0, "loss"), step);
+  }
+}
+
 // Memory that tokens need is not taken from the host piece by piece.
 TEST(CallCounterTest, TakesMemoryInLargeBlocks) {
   constexpr int kTokens = 1000;
   CountingResource host;
-  std::pmr::memory_resource* const former =
-      std::pmr::set_default_resource(&host);
-  CallCounter counter;
-  std::pmr::set_default_resource(former);
+  CallCounter counter(CallCounter::kNamesMax, CallCounter::kTokensMax, &host);
   for (int token = 0; token < kTokens; ++token) {
     for (const char* name : {"an op with a long name.1", "op.2", "op.3"}) {
       (void)counter.Next(token, name);
