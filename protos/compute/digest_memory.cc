@@ -27,6 +27,15 @@ Digest DigestMemory::DigestPart(std::span<const std::byte> bytes, DType dtype,
   return digest;
 }
 
+std::optional<Digest> DigestMemory::Recall(std::span<const std::byte> bytes,
+                                           DType dtype, uint64_t owner) {
+  if (bytes.size() < kBytesMin) return std::nullopt;
+  const ContentHash hash = HashPart(bytes);
+  const std::optional<Summary> known = Find(hash, bytes.size(), dtype, owner);
+  if (!known.has_value()) return std::nullopt;
+  return Digest{*known, hash};
+}
+
 void DigestMemory::Add(const Digest& digest, size_t bytes, DType dtype,
                        uint64_t owner) {
   if (bytes < kBytesMin) return;

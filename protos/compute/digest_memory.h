@@ -26,18 +26,23 @@ class DigestMemory {
   static constexpr size_t kBytesMin = size_t{16} << 10;
 
   // Remembers up to `capacity` digests, which is a power of two (checked), in
-  // about 150 bytes each. The memory is allocated when it is first needed; if
+  // 128 bytes each. The memory is allocated when it is first needed; if
   // there is none, all digests are computed.
   explicit DigestMemory(size_t capacity);
 
   // Returns what DigestPart of digest.h does. Digests of different owners are
-  // separate. If `bytes` change during the call, the summary of this digest may
-  // describe other bytes than its hash, and so may later digests of the same
-  // owner that have the same hash.
+  // separate. `bytes` must not change during the call; otherwise later digests
+  // of the same owner may have the summary of other bytes.
   Digest DigestPart(std::span<const std::byte> bytes, DType dtype,
                     uint64_t owner = 0);
 
-  // Remembers a digest that was computed otherwise, of a part of `bytes` bytes.
+  // Returns the digest of `bytes` if it is remembered. They may change during
+  // the call: the result is then a digest of other bytes, or nothing.
+  std::optional<Digest> Recall(std::span<const std::byte> bytes, DType dtype,
+                               uint64_t owner = 0);
+
+  // Remembers a digest that was computed otherwise, of a part of `bytes` bytes
+  // that did not change meanwhile.
   void Add(const Digest& digest, size_t bytes, DType dtype, uint64_t owner = 0);
 
  private:

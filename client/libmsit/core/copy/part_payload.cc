@@ -47,15 +47,26 @@ void CopyPart(const TensorView& tensor, uint64_t part_offset,
 
 Digest DigestOf(const TensorView& tensor, uint64_t part_offset, uint64_t bytes,
                 compute::DigestMemory& memory) {
-  if (bytes == 0 || HasNoGaps(tensor)) {
-    return memory.DigestPart({tensor.data + part_offset, bytes}, tensor.dtype);
+  const bool has_no_gaps = bytes == 0 || HasNoGaps(tensor);
+  if (has_no_gaps) {
+    const std::span part(tensor.data + part_offset, bytes);
+    if (bytes < compute::DigestMemory::kBytesMin) {
+      return compute::DigestPart(part, tensor.dtype);
+    }
+    if (const auto known = memory.Recall(part, tensor.dtype)) return *known;
   }
+  // The host may change the tensor at any time. A digest that is remembered has
+  // the hash and the summary of one copy.
   compute::PartDigester digester(tensor.dtype);
   alignas(64) std::array<std::byte, kGatherBytes> gathered;
   for (uint64_t done = 0; done < bytes;) {
     const auto piece = std::span(gathered).first(
         std::min<uint64_t>(bytes - done, kGatherBytes));
-    GatherPart(tensor, part_offset + done, piece);
+    if (has_no_gaps) {
+      std::memcpy(piece.data(), tensor.data + part_offset + done, piece.size());
+    } else {
+      GatherPart(tensor, part_offset + done, piece);
+    }
     digester.Add(piece);
     done += piece.size();
   }

@@ -18,8 +18,9 @@ namespace msitd::libmsit {
 void CopyPart(const TensorView& tensor, uint64_t part_offset,
               std::span<std::byte> out);
 
-// Returns the digest of the bytes [part_offset, part_offset + bytes), which are
-// read in place.
+// Returns the digest of the bytes [part_offset, part_offset + bytes). If
+// another thread writes to the tensor at the same time, only this digest may be
+// that of mixed bytes: `memory` keeps no digest with a false summary.
 Digest DigestOf(const TensorView& tensor, uint64_t part_offset, uint64_t bytes,
                 compute::DigestMemory& memory);
 
@@ -27,7 +28,7 @@ Digest DigestOf(const TensorView& tensor, uint64_t part_offset, uint64_t bytes,
 // has room for bytes after it, the digest is followed by these bytes; otherwise
 // it is the digest of `part_bytes` bytes, which are not copied. If another
 // thread writes to the tensor at the same time, the digest is still that of the
-// bytes that follow it, as far as the memory is right.
+// bytes that follow it.
 void FillDigested(const TensorView& tensor, uint64_t part_offset,
                   uint64_t part_bytes, compute::DigestMemory& memory,
                   std::span<std::byte> out);
