@@ -51,7 +51,7 @@ Outcome WriteAttachmentBytes(Connection& connection,
 
 Outcome ReadAttachmentBytes(Connection& connection, const std::string& run,
                             const std::string& name, const ByteSink& sink,
-                            int64_t& size_bytes) {
+                            int64_t& size_bytes, ReadLimit limit) {
   MSITCTL_RETURN_IF_FAILED(connection.Connect());
   v1::ReadAttachmentRequest request;
   request.set_run(run);
@@ -73,7 +73,8 @@ Outcome ReadAttachmentBytes(Connection& connection, const std::string& run,
         size = size_bytes = response.attachment().size_bytes();
         // A stream that continues this one must have the same bytes.
         request.set_hash(response.attachment().hash());
-      });
+      },
+      limit);
   MSITCTL_RETURN_IF_FAILED(reading.Run());
   if (HashText(hash.Get()) == request.hash()) return {};
   return connection.OutcomeOf(

@@ -32,6 +32,6 @@ Outcome WriteAttachmentBytes(Connection& connection,
 // last one if the hash does not match.
 Outcome ReadAttachmentBytes(Connection& connection, const std::string& run,
                             const std::string& name, const ByteSink& sink,
-                            int64_t& size_bytes);
+                            int64_t& size_bytes, ReadLimit limit = {});
 
 }  // namespace msitd::ask

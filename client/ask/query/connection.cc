@@ -175,20 +175,29 @@ Outcome Connection::Connect() {
     return UsageError(
         "this requires a single daemon: use --endpoint instead of --endpoints");
   }
-  MutexLock lock(mu_);
-  return ConnectLocked();
+  return ConnectTogether(std::nullopt);
 }
 
 Outcome Connection::ConnectBefore(Clock::time_point deadline) {
+  return ConnectTogether(deadline);
+}
+
+Outcome Connection::ConnectTogether(std::optional<Clock::time_point> deadline) {
+  const uint64_t failed_before = failed_count_.load();
   MutexLock lock(mu_);
-  call_deadline_ = deadline;
-  return ConnectLocked();
+  if (failed_count_.load() != failed_before) return failure_;
+  if (deadline.has_value()) call_deadline_ = *deadline;
+  Outcome outcome = ConnectLocked();
+  if (outcome.ok()) return outcome;
+  failure_ = outcome;
+  failed_count_.fetch_add(1);
+  return outcome;
 }
 
 Outcome Connection::ConnectLocked() {
   // A personal daemon may have ended since the last call.
   MSITCTL_RETURN_IF_FAILED(EnsureDaemon());
-  if (channel_ != nullptr) return {};
+  if (channel_ != nullptr) return was_ready_ ? Outcome() : WaitForChannel();
   MSITCTL_RETURN_IF_FAILED(OpenChannel());
   MSITCTL_RETURN_IF_FAILED(WaitForChannel());
   if (was_ready_ || options_.personal_dir.empty()) return {};

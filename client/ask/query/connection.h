@@ -4,7 +4,9 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -170,6 +172,9 @@ class Connection {
   }
   // Connect for a call with this deadline.
   Outcome ConnectBefore(Clock::time_point deadline) ABSL_LOCKS_EXCLUDED(mu_);
+  // Calls that wait while another one cannot connect share its failure.
+  Outcome ConnectTogether(std::optional<Clock::time_point> deadline)
+      ABSL_LOCKS_EXCLUDED(mu_);
   Outcome ConnectLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts the personal daemon if it is the daemon of this connection.
   Outcome EnsureDaemon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -191,6 +196,10 @@ class Connection {
   // That of the last call.
   Clock::time_point call_deadline_ ABSL_GUARDED_BY(mu_) =
       Clock::time_point::max();
+  // Number of failures to connect, and the last one. The number is written with
+  // mu_ held and read without it before waiting for it.
+  std::atomic<uint64_t> failed_count_{0};
+  Outcome failure_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mu_);
   bool was_ready_ ABSL_GUARDED_BY(mu_) = false;
   std::string daemon_id_ ABSL_GUARDED_BY(mu_);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -38,12 +39,13 @@ class ResumingRead {
 
   // `size_bytes` is 0 if `see` sets it.
   ResumingRead(Connection& connection, int64_t size_bytes, Start start,
-               ByteSink sink, See see = nullptr)
+               ByteSink sink, See see = nullptr, ReadLimit limit = {})
       : connection_(connection),
         size_bytes_(size_bytes),
         start_(std::move(start)),
         sink_(std::move(sink)),
-        see_(std::move(see)) {}
+        see_(std::move(see)),
+        limit_(limit) {}
 
   Outcome Run() {
     int fruitless_count = 0;
@@ -53,7 +55,8 @@ class ResumingRead {
       if (!sink_status_.ok()) return LocalError(Message(sink_status_));
       if (status.ok()) return {};
       fruitless_count = offset_ > offset_before ? 0 : fruitless_count + 1;
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+      if (limit_.has_value() ||
+          status.error_code() != grpc::StatusCode::UNAVAILABLE ||
           fruitless_count == kFruitlessReadsMax ||
           connection_.interrupts().WaitFor(kFirstReadDelay *
                                            (1 << fruitless_count))) {
@@ -66,7 +69,11 @@ class ResumingRead {
   // OK once the last byte is taken.
   grpc::Status ReadStream() {
     grpc::ClientContext context;
-    context.set_deadline(connection_.StreamDeadline());
+    auto deadline = connection_.StreamDeadline();
+    if (limit_.has_value()) {
+      deadline = std::min(deadline, Connection::Clock::now() + *limit_);
+    }
+    context.set_deadline(deadline);
     const Interrupts::Hold hold(connection_.interrupts(), &context);
     const auto reader = start_(context, offset_);
     Response response;
@@ -108,6 +115,7 @@ class ResumingRead {
   const Start start_;
   const ByteSink sink_;
   const See see_;
+  const ReadLimit limit_;
   int64_t offset_ = 0;
   absl::Status sink_status_;
 };

@@ -64,6 +64,7 @@ ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
   for (const std::string* const source : sides) {
     if (!source->empty() && !match::IsEngine(*source)) return {};
   }
+  const std::string labelled_target = sources.target;
   const auto read = [&connection](const std::string& run, std::string& source,
                                   ask::Outcome& outcome) {
     if (source.empty()) outcome = ReadEngine(connection, run, source);
@@ -72,6 +73,12 @@ ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
       connection, [&] { read(golden, sources.golden, of_golden); },
       [&] { read(target, sources.target, of_target); });
   MSITCTL_RETURN_IF_FAILED(of_golden);
+  // A target without such a golden run is not matched, so that its modules do
+  // not matter.
+  if (sources.golden.empty()) {
+    sources.target = labelled_target;
+    return {};
+  }
   return of_target;
 }
 

@@ -29,23 +29,22 @@ KeptNote::KeptNote(Invocation& invocation, std::string golden,
       golden_(std::move(golden)),
       target_(std::move(target)) {
   if (invocation.node_fanout() != nullptr) return;
-  thread_ = StartSpareThread("kept", [this] { Read(); });
+  thread_ = StartSpareThread("kept", [this] { Read(kReadTime); });
 }
 
 KeptNote::~KeptNote() {
   if (thread_.joinable()) thread_.join();
 }
 
-void KeptNote::Read() {
-  has_read_ = true;
-  is_readable_ = ReadKeepRecord(invocation_, golden_, of_golden_).ok() &&
-                 ReadKeepRecord(invocation_, target_, of_target_).ok();
+void KeptNote::Read(ask::ReadLimit limit) {
+  is_read_ = ReadKeepRecord(invocation_, golden_, of_golden_, limit).ok() &&
+             ReadKeepRecord(invocation_, target_, of_target_, limit).ok();
 }
 
 void KeptNote::Print() {
   if (thread_.joinable()) thread_.join();
-  if (!has_read_) Read();
-  if (!is_readable_ || (of_golden_.hash.empty() && of_target_.hash.empty())) {
+  if (!is_read_) Read({});
+  if (!is_read_ || (of_golden_.hash.empty() && of_target_.hash.empty())) {
     return;
   }
   if (of_golden_.is_same(of_target_)) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <thread>
 
-#include "client/ask/query/outcome.h"
+#include "client/ask/query/byte_sink.h"
 #include "client/msitctl/invocation.h"
 #include "client/msitctl/run/keep_function.h"
 
@@ -15,9 +16,13 @@ namespace msitd::msitctl {
 // while the runs are compared. Thread-compatible.
 class KeptNote {
  public:
+  // How long the records are read before the note is needed. If they have not
+  // arrived by then, Print reads them.
+  static constexpr std::chrono::seconds kReadTime{5};
+
   // Begins to read. Borrows `invocation`.
   KeptNote(Invocation& invocation, std::string golden, std::string target);
-  // Waits until nothing is read.
+  // Waits until nothing is read, at most for kReadTime.
   ~KeptNote();
   KeptNote(const KeptNote&) = delete;
   KeptNote& operator=(const KeptNote&) = delete;
@@ -28,14 +33,13 @@ class KeptNote {
   void Print();
 
  private:
-  void Read();
+  void Read(ask::ReadLimit limit);
 
   Invocation& invocation_;
   const std::string golden_;
   const std::string target_;
   // Written by the thread until it has ended.
-  bool has_read_ = false;
-  bool is_readable_ = false;
+  bool is_read_ = false;
   KeepRecord of_golden_;
   KeepRecord of_target_;
   std::thread thread_;

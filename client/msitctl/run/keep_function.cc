@@ -89,7 +89,7 @@ std::string KeepRecord::ToText() const {
 }
 
 ask::Outcome ReadKeepRecord(ask::Connection& connection, const std::string& run,
-                            KeepRecord& out) {
+                            KeepRecord& out, ask::ReadLimit limit) {
   out = {};
   std::string text;
   int64_t size_bytes = 0;
@@ -101,7 +101,7 @@ ask::Outcome ReadKeepRecord(ask::Connection& connection, const std::string& run,
                    ? absl::OkStatus()
                    : absl::ResourceExhaustedError("keep.json is too large");
       },
-      size_bytes);
+      size_bytes, limit);
   if (read.exit_code == ask::ExitCodeOf(grpc::StatusCode::NOT_FOUND)) return {};
   MSITCTL_RETURN_IF_FAILED(read);
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

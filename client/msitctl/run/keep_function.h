@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/ask/plugin/plugin.h"
+#include "client/ask/query/byte_sink.h"
 #include "client/ask/query/connection.h"
 #include "client/ask/query/outcome.h"
 #include "client/foreign/fill/tensor_deriver.h"
@@ -46,7 +47,7 @@ struct KeepRecord {
 // Reads the record; empty if the run has none. A malformed record is treated as
 // that of an unknown function.
 ask::Outcome ReadKeepRecord(ask::Connection& connection, const std::string& run,
-                            KeepRecord& out);
+                            KeepRecord& out, ask::ReadLimit limit = {});
 
 // Calls the function in a child process. docs/import.md describes its
 // parameters and results.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -100,21 +101,34 @@ Outcome RowHistograms::Fetch(Connection& connection,
   for (Candidate& candidate : chosen) Plan(candidate);
   std::vector<RowHistogram> rows(chosen.size());
   std::vector<Outcome> outcomes(chosen.size());
+  // Not a vector of bool, whose elements share memory.
+  std::vector<char> is_done(chosen.size());
+  std::atomic<size_t> done_count{0};
   const auto fetch = [&](size_t i) {
     rows[i].row = chosen[i].row;
     rows[i].note = chosen[i].assembled;
     outcomes[i] = rows[i].note.empty()
                       ? FetchRow(connection, chosen[i], rows[i])
                       : Outcome();
-    return outcomes[i].ok() || IsBusy(outcomes[i]);
+    if (!outcomes[i].ok()) return false;
+    is_done[i] = 1;
+    done_count.fetch_add(1, std::memory_order_relaxed);
+    return true;
   };
-  size_t done_count = 0;
-  ForEachAtOnce(connection, chosen.size(), fetch, [&] {
-    show(fmt::format("histograms: {} of {} rows", ++done_count, chosen.size()));
-  });
+  const auto tell = [&] {
+    show(fmt::format("histograms: {} of {} rows",
+                     done_count.load(std::memory_order_relaxed),
+                     chosen.size()));
+  };
+  ForEachAtOnce(connection, chosen.size(), fetch, tell);
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.ok() && !IsBusy(outcome)) return outcome;
+  }
+  // A daemon may be too busy for several calls of a caller at the same time.
   for (size_t i = 0; i < chosen.size(); ++i) {
-    if (IsBusy(outcomes[i])) fetch(i);
-    MSITCTL_RETURN_IF_FAILED(outcomes[i]);
+    if (is_done[i] != 0) continue;
+    if (!fetch(i)) return outcomes[i];
+    tell();
   }
   std::sort(rows.begin(), rows.end(),
             [](const RowHistogram& a, const RowHistogram& b) {
@@ -185,6 +199,7 @@ Outcome RowHistograms::FindRange(Connection& connection, Side& side) {
     side.low = whole.low();
     side.high = whole.high();
   }
+  side.knows_range = true;
   return {};
 }
 
@@ -209,7 +224,10 @@ Outcome RowHistograms::FetchRow(Connection& connection, Candidate& candidate,
   request.set_high(low <= high ? high : 0);
   const auto fetch = [&](Side& side,
                          std::optional<v1::Histogram>& histogram) -> Outcome {
-    if (side.name.empty() || !side.problem.empty()) return {};
+    // A repeated fetch does not read a side again.
+    if (side.name.empty() || !side.problem.empty() || histogram.has_value()) {
+      return {};
+    }
     request.set_name(side.name);
     v1::Histogram got;
     MSITCTL_RETURN_IF_FAILED(Call(connection, request, side, got));

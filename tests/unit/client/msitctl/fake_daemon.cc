@@ -214,11 +214,14 @@ class FakeDaemon::Tensors final : public v1::TensorService::Service {
                           const v1::ComputeHistogramRequest* request,
                           v1::Histogram* response) override {
     daemon_.Record("ComputeHistogram");
+    bool is_busy = false;
     {
       MutexLock lock(daemon_.mu_);
       daemon_.histogram_requests_.push_back(*request);
+      is_busy = daemon_.data_.busy_histogram_count > 0;
+      if (is_busy) --daemon_.data_.busy_histogram_count;
     }
-    if (daemon_.data_.histograms_fail) {
+    if (is_busy) {
       return Refuse(StatusCode::RESOURCE_EXHAUSTED, "REQUESTS_EXHAUSTED",
                     "too many requests");
     }

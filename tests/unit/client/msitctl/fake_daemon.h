@@ -33,8 +33,8 @@ class FakeDaemon {
     std::string bytes;  // The bytes of all tensors.
     // Histograms by the name of the tensor, for any requested bins.
     std::map<std::string, v1::Histogram> histograms;
-    // Makes ComputeHistogram fail with RESOURCE_EXHAUSTED.
-    bool histograms_fail = false;
+    // Number of calls of ComputeHistogram that fail with RESOURCE_EXHAUSTED.
+    int busy_histogram_count = 0;
 
     // Number of ReadTensor streams that fail with UNAVAILABLE after one piece.
     int broken_stream_count = 0;

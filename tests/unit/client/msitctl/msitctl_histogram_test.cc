@@ -200,11 +200,25 @@ TEST_F(RowHistogramsTest, AssembledRowsAndLargeOnesHaveNone) {
 }
 
 TEST_F(RowHistogramsTest, OtherErrorsEndTheReport) {
-  AddRow(v1::FAIL);
-  daemon_.data().histograms_fail = true;
+  for (int i = 0; i < 20; ++i) AddRow(v1::FAIL);
+  daemon_.data().busy_histogram_count = 1000;
   const ChildResult result =
       Run({"compare", "report", "c-000001", "--format", "html"});
   EXPECT_EQ(result.exit_code, 72);
+  // Those of four rows at the same time, and one more on its own.
+  EXPECT_LE(Asked().size(), 5);
+}
+
+TEST_F(RowHistogramsTest, ABusyDaemonIsAskedForOneRowAtATime) {
+  constexpr size_t kRows = 12;
+  for (size_t i = 0; i < kRows; ++i) AddRow(v1::FAIL);
+  daemon_.data().busy_histogram_count = 2;
+  const std::string page = Report();
+  for (size_t i = 0; i < kRows; ++i) {
+    EXPECT_THAT(page, HasSubstr("\"" + std::to_string(i) + "\":{\"low\":-1.0"));
+  }
+  // No side is read twice.
+  EXPECT_EQ(Asked().size(), 2 * kRows + 2);
 }
 
 TEST_F(RowHistogramsTest, NoneAreFetchedWhereNoneAreShown) {
