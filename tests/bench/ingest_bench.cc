@@ -141,7 +141,7 @@ BENCHMARK(BM_StreamBytes)->UseManualTime()->Iterations(2);
 // memory before that, as counters.
 void BM_ManyProducers(benchmark::State& state) {
   const BenchDaemon daemon;
-  const Tensors tensors = MakeTensors(kMiB);
+  std::vector<Tensors> tensors(kManyProducers, MakeTensors(kMiB));
   const int64_t before = daemon.MemoryBytes();
   std::vector<msit::Client> clients = OpenAll(daemon, kManyProducers);
   for (auto _ : state) {
@@ -154,7 +154,7 @@ void BM_ManyProducers(benchmark::State& state) {
       }
     });
     const double seconds = Produce(clients, [&](msit::Client& client) {
-      Tensors own = tensors;
+      Tensors& own = tensors[static_cast<size_t>(&client - clients.data())];
       for (int64_t i = 0; i < MebibyteCount() / kManyProducers; ++i) {
         RecordChanged(client, own, i);
       }

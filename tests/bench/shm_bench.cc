@@ -144,19 +144,19 @@ BENCHMARK(BM_RecordFiltered)->UseRealTime();
 
 void BM_IngestMiB(benchmark::State& state) {
   const BenchDaemon daemon;
-  const Tensors tensors = MakeTensors(kMiB);
   std::vector<msit::Client> clients;
   for (int i = 0; i < kProducers; ++i) {
     clients.push_back(daemon.Open("ingest", i, kProducers));
   }
+  std::vector<Tensors> tensors(kProducers, MakeTensors(kMiB));
   int64_t base = 0;
   for (auto _ : state) {
     const auto start = Clock::now();
     std::vector<std::thread> threads;
-    for (msit::Client& client : clients) {
-      threads.emplace_back([&client, own = tensors, base]() mutable {
-        for (int64_t i = 0; i < IngestCount(); ++i) {
-          RecordChanged(client, own, base + i);
+    for (size_t i = 0; i < clients.size(); ++i) {
+      threads.emplace_back([&client = clients[i], &own = tensors[i], base] {
+        for (int64_t n = 0; n < IngestCount(); ++n) {
+          RecordChanged(client, own, base + n);
         }
         Flush(client);
       });
