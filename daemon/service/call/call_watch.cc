@@ -27,11 +27,13 @@ CallWatch::~CallWatch() {
 }
 
 void CallWatch::Expect(grpc_call* call, Clock::time_point deadline) {
+  bool is_watching = false;
   {
     MutexLock lock(mu_);
     expected_.emplace(call, deadline);
+    is_watching = is_watching_;
   }
-  changed_.NotifyOne();
+  if (!is_watching) changed_.NotifyOne();
 }
 
 void CallWatch::Came(grpc_call* call) {
@@ -44,8 +46,12 @@ void CallWatch::Watch() {
     std::vector<grpc_call*> late;
     {
       MutexLock lock(mu_);
-      while (expected_.empty() && !stopped_) changed_.Wait(mu_);
+      while (expected_.empty() && !stopped_) {
+        is_watching_ = false;
+        changed_.Wait(mu_);
+      }
       if (stopped_) return;
+      is_watching_ = true;
       (void)changed_.WaitUntil(mu_, Clock::now() + kLookInterval);
       const auto now = Clock::now();
       for (auto it = expected_.begin(); it != expected_.end();) {

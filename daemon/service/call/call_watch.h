@@ -42,6 +42,9 @@ class CallWatch {
   Mutex mu_;
   CondVar changed_;
   std::map<grpc_call*, Clock::time_point> expected_ ABSL_GUARDED_BY(mu_);
+  // Whether the watcher looks for late calls at intervals, and therefore needs
+  // no notification of new ones.
+  bool is_watching_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::thread watcher_;
 };

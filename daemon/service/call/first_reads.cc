@@ -75,6 +75,7 @@ absl::Status FirstReads::Enter(Reader& reader, grpc_call* call,
     MSITD_ASSIGN_OR_RETURN(share, waiting_shares_.Acquire(caller));
   }
   std::vector<Reader*> next;
+  bool is_watching = false;
   {
     MutexLock lock(mu_);
     Connection& connection = connections_[peer];
@@ -82,8 +83,9 @@ absl::Status FirstReads::Enter(Reader& reader, grpc_call* call,
     ++waiting_count_;
     GiveTurn(peer, connection);
     next = TakeTurns();
+    is_watching = is_watching_;
   }
-  changed_.NotifyOne();
+  if (!is_watching) changed_.NotifyOne();
   for (Reader* granted : next) granted->StartFirstRead();
   return absl::OkStatus();
 }
@@ -148,8 +150,12 @@ void FirstReads::Watch() {
     std::vector<grpc_call*> late;
     {
       MutexLock lock(mu_);
-      while (active_.empty() && !stopped_) changed_.Wait(mu_);
+      while (active_.empty() && !stopped_) {
+        is_watching_ = false;
+        changed_.Wait(mu_);
+      }
       if (stopped_) return;
+      is_watching_ = true;
       (void)changed_.WaitUntil(mu_, Clock::now() + kWatchInterval);
       late = TakeLate();
     }

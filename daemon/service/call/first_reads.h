@@ -116,6 +116,9 @@ class FirstReads {
   // calls than allowed.
   std::deque<std::string> turns_ ABSL_GUARDED_BY(mu_);
   uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
+  // Whether the watcher looks for late calls at intervals, and therefore needs
+  // no notification of new ones.
+  bool is_watching_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   std::thread watcher_;
 };
