@@ -18,6 +18,24 @@ bool IsIn(nb::handle tokens, nb::handle token) {
   return is_in != 0;
 }
 
+// Names of attributes. Interned, because a string that is made for each access
+// takes longer than the access.
+struct Names {
+  static nb::str Intern(const char* name) {
+    return nb::steal<nb::str>(PyUnicode_InternFromString(name));
+  }
+  // Never destroyed, because the interpreter may end first.
+  static const Names& Get() {
+    static const Names& names = *new Names;
+    return names;
+  }
+
+  const nb::str depth = Intern("depth");
+  const nb::str token = Intern("token");
+  const nb::str calls = Intern("calls");
+  const nb::str identities = Intern("identities");
+};
+
 // `calls` is a list.
 void Append(nb::handle calls, nb::handle call) {
   if (PyList_Append(calls.ptr(), call.ptr()) != 0) throw nb::python_error();
@@ -37,10 +55,11 @@ CallRecorder::CallRecorder(nb::object shared, nb::str op, nb::object off)
 bool CallRecorder::Begin(nb::handle forward, const nb::tuple& args,
                          const nb::dict& kwargs) {
   const RecordingScope scope(client_);
-  if (nb::cast<int>(forward.attr("depth")) == 0) return false;
-  const nb::object token = forward.attr("token");
+  const Names& names = Names::Get();
+  if (nb::cast<int>(forward.attr(names.depth)) == 0) return false;
+  const nb::object token = forward.attr(names.token);
   const auto token_number = nb::cast<int64_t>(token);
-  const nb::object calls = forward.attr("calls");
+  const nb::object calls = forward.attr(names.calls);
   constexpr int32_t kAnyIo = 0;
   if (!IsIn(shared_.tokens, token) ||
       msit_selects(client_, token_number, op_.c_str(), kAnyIo) == 0) {
@@ -73,7 +92,7 @@ bool CallRecorder::Begin(nb::handle forward, const nb::tuple& args,
 
 bool CallRecorder::End(nb::handle forward, nb::handle result) const {
   const RecordingScope scope(client_);
-  const nb::object calls = forward.attr("calls");
+  const nb::object calls = forward.attr(Names::Get().calls);
   const Py_ssize_t count = PyList_Size(calls.ptr());
   if (count < 0) throw nb::python_error();
   if (count == 0) return true;
@@ -102,7 +121,7 @@ bool CallRecorder::End(nb::handle forward, nb::handle result) const {
 
 nb::object CallRecorder::Identities() const {
   if (!shared_.has_aliases) return nb::none();
-  return shared_.thread.attr("identities")();
+  return shared_.thread.attr(Names::Get().identities)();
 }
 
 }  // namespace msitd::python
