@@ -42,7 +42,7 @@ class DigestMemory {
                                uint64_t owner = 0);
 
   // Remembers a digest that was computed otherwise, of a part of `bytes` bytes
-  // that did not change meanwhile.
+  // that did not change during that time.
   void Add(const Digest& digest, size_t bytes, DType dtype, uint64_t owner = 0);
 
  private:

@@ -80,7 +80,7 @@ def capture_off_ns(bench: Bench) -> Result:
 
 
 def capture_off_hook_ns(bench: Bench) -> Result:
-    """What hooks add to each call of a module if the policy selects nothing.
+    """The time that hooks add to each call of a module if the policy selects nothing.
 
     A model and its children keep their hooks, because each of them may be what
     the program calls. As in most models, nearly all modules are further inside.

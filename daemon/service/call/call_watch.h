@@ -42,7 +42,7 @@ class CallWatch {
   Mutex mu_;
   CondVar changed_;
   std::map<grpc_call*, Clock::time_point> expected_ ABSL_GUARDED_BY(mu_);
-  // Whether the watcher looks for late calls at intervals, and therefore needs
+  // Whether the watcher searches for late calls at intervals, so that it needs
   // no notification of new ones.
   bool is_watching_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;

@@ -116,7 +116,7 @@ class FirstReads {
   // calls than allowed.
   std::deque<std::string> turns_ ABSL_GUARDED_BY(mu_);
   uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
-  // Whether the watcher looks for late calls at intervals, and therefore needs
+  // Whether the watcher searches for late calls at intervals, so that it needs
   // no notification of new ones.
   bool is_watching_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;

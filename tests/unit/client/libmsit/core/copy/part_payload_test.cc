@@ -57,8 +57,8 @@ TEST(PartPayloadTest, DigestsAreThoseOfTheBytes) {
   }
 }
 
-// A race is an error of the host, but it concerns only the record that is made
-// meanwhile, and not later records of the same bytes.
+// A race is an error of the host, but it affects only this record, not later
+// ones of the same bytes.
 #if !defined(__SANITIZE_THREAD__)
 TEST(PartPayloadTest, BytesThatChangeMeanwhileLeaveNoFalseSummary) {
   compute::DigestMemory memory(1024);
