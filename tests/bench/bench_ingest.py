@@ -91,7 +91,7 @@ def capture_off_hook_ns(bench: Bench) -> Result:
 
     def model() -> torch.nn.Module:
         inner = (torch.nn.Identity() for _ in range(modules))
-        return torch.nn.Sequential(torch.nn.Sequential(*inner))
+        return torch.nn.Sequential(torch.nn.Sequential(*inner)).eval()
 
     def call_seconds(*works: Callable[[], object]) -> list[float]:
         rounds = 20
