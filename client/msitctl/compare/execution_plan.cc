@@ -162,14 +162,6 @@ void FitRanks(const fill::RunSources& sources, v1::Matching& matching) {
       sources.golden_ranks, sources.target_ranks, flags);
 }
 
-// Returns whether a failure says nothing about the runs.
-bool IsOfTheDaemon(const ask::Outcome& outcome) {
-  return outcome.exit_code == ask::kExitInterrupted ||
-         outcome.exit_code == ask::ExitCodeOf(grpc::StatusCode::UNAVAILABLE) ||
-         outcome.exit_code ==
-             ask::ExitCodeOf(grpc::StatusCode::DEADLINE_EXCEEDED);
-}
-
 // Pairs the tensors as required by the tools of both runs. A run that is still
 // growing cannot be matched.
 ask::Outcome PairByTools(Invocation& invocation, const CompareFlags& flags,
@@ -179,11 +171,15 @@ ask::Outcome PairByTools(Invocation& invocation, const CompareFlags& flags,
   if (flags.match.matcher == "none") return {};
   if (SaysPairs(flags.matching) || flags.follow) return {};
   const bool is_auto = flags.match.matcher == "auto";
+  // Otherwise, the comparison would try to connect again.
+  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
   fill::RunSources sources;
   const ask::Outcome outcome =
       fill::ReadSources(invocation, flags.golden, flags.target, sources);
   // The comparison reports errors in a run.
-  if (is_auto && !outcome.ok() && !IsOfTheDaemon(outcome)) return {};
+  if (is_auto && outcome.exit_code != ask::kExitInterrupted && !outcome.ok()) {
+    return {};
+  }
   MSITCTL_RETURN_IF_FAILED(outcome);
   if (fill::JoinsRanks(sources) && !SaysRanks(flags)) {
     FitRanks(sources, *plan.request.mutable_comparison()->mutable_matching());
