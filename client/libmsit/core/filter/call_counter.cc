@@ -32,8 +32,10 @@ CallCounter::NextCalls& CallCounter::CallsOf(int64_t token) {
     return last_->second.next;
   }
   if (tokens_.size() >= tokens_max_) ForgetOldestToken();
-  const auto place = order_.insert(order_.end(), token);
-  last_ = tokens_.try_emplace(token, place).first;
+  // Memory may run out, and both must then be as before.
+  Order added({token}, &memory_);
+  last_ = tokens_.try_emplace(token, added.begin()).first;
+  order_.splice(order_.end(), added);
   return last_->second.next;
 }
 
