@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "client/ask/query/together.h"
@@ -100,9 +101,8 @@ Outcome RowHistograms::Fetch(Connection& connection,
   std::vector<Candidate> chosen = Chosen();
   for (Candidate& candidate : chosen) Plan(candidate);
   std::vector<RowHistogram> rows(chosen.size());
-  std::vector<Outcome> outcomes(chosen.size());
-  // Not a vector of bool, whose elements share memory.
-  std::vector<char> is_done(chosen.size());
+  // Those of the rows that were requested.
+  std::vector<std::optional<Outcome>> outcomes(chosen.size());
   std::atomic<size_t> done_count{0};
   const auto fetch = [&](size_t i) {
     rows[i].row = chosen[i].row;
@@ -110,8 +110,7 @@ Outcome RowHistograms::Fetch(Connection& connection,
     outcomes[i] = rows[i].note.empty()
                       ? FetchRow(connection, chosen[i], rows[i])
                       : Outcome();
-    if (!outcomes[i].ok()) return false;
-    is_done[i] = 1;
+    if (!outcomes[i]->ok()) return false;
     done_count.fetch_add(1, std::memory_order_relaxed);
     return true;
   };
@@ -121,13 +120,15 @@ Outcome RowHistograms::Fetch(Connection& connection,
                      chosen.size()));
   };
   ForEachAtOnce(connection, chosen.size(), fetch, tell);
-  for (const Outcome& outcome : outcomes) {
-    if (!outcome.ok() && !IsBusy(outcome)) return outcome;
+  for (const std::optional<Outcome>& outcome : outcomes) {
+    if (outcome.has_value() && !outcome->ok() && !IsBusy(*outcome)) {
+      return *outcome;
+    }
   }
   // A daemon may be too busy for several calls of a caller at the same time.
   for (size_t i = 0; i < chosen.size(); ++i) {
-    if (is_done[i] != 0) continue;
-    if (!fetch(i)) return outcomes[i];
+    if (outcomes[i].has_value() && outcomes[i]->ok()) continue;
+    if (!fetch(i)) return *outcomes[i];
     tell();
   }
   std::sort(rows.begin(), rows.end(),
