@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/libmsit/core/filter/call_counter.h"
 
+#include <new>
+
 #include "protos/base/limits.h"
 
 namespace msitd::libmsit {
@@ -15,8 +17,14 @@ std::optional<int32_t> CallCounter::Next(int64_t token, std::string_view name) {
     }
   }
   if (calls.size() >= names_max_) return std::nullopt;
-  if (known == names_.end()) known = names_.emplace(name, 0).first;
-  calls.emplace(&*known, 1);
+  const bool is_new = known == names_.end();
+  if (is_new) known = names_.emplace(name, 0).first;
+  try {
+    calls.emplace(&*known, 1);
+  } catch (const std::bad_alloc&) {
+    if (is_new) names_.erase(known);
+    throw;
+  }
   ++known->second;
   ++name_count_;
   while (name_count_ > names_max_ && tokens_.size() > 1) ForgetOldestToken();

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "client/libmsit/core/filter/piece_memory.h"
+
 namespace msitd::libmsit {
 
 // Numbers the calls of each op within each token. Thread-compatible.
@@ -31,17 +33,14 @@ class CallCounter {
   explicit CallCounter(
       size_t names_max = kNamesMax, size_t tokens_max = kTokensMax,
       std::pmr::memory_resource* host = std::pmr::new_delete_resource())
-      : names_max_(names_max),
-        tokens_max_(tokens_max),
-        memory_({.max_blocks_per_chunk = 0,
-                 .largest_required_pool_block = kPieceBytesMax},
-                host) {}
+      : names_max_(names_max), tokens_max_(tokens_max), memory_(host) {}
   CallCounter(const CallCounter&) = delete;
   CallCounter& operator=(const CallCounter&) = delete;
 
   // Returns 0, 1, 2, ... for each `name` within `token`. Returns nullopt if
   // this token has more than `names_max` names, or this name more than kCallMax
-  // calls.
+  // calls. Throws std::bad_alloc if the host has no memory; the call is then
+  // not counted.
   std::optional<int32_t> Next(int64_t token, std::string_view name);
 
  private:
@@ -68,16 +67,12 @@ class CallCounter {
   };
   using Tokens = std::pmr::unordered_map<int64_t, Calls>;
 
-  // Larger pieces are not taken from the blocks: tables of more names than a
-  // token usually has.
-  static constexpr size_t kPieceBytesMax = size_t{256} << 10;
-
   NextCalls& CallsOf(int64_t token);
   void ForgetOldestToken();
 
   size_t names_max_;
   size_t tokens_max_;
-  std::pmr::unsynchronized_pool_resource memory_;
+  PieceMemory memory_;
   // Names of a token, of all tokens together.
   size_t name_count_ = 0;
   Names names_{&memory_};

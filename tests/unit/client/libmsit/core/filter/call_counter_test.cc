@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <memory_resource>
+#include <new>
 #include <random>
 #include <string>
 
@@ -16,11 +17,13 @@ namespace {
 
 class CountingResource : public std::pmr::memory_resource {
  public:
+  // The allocation of this number fails; numbers start at 0.
+  explicit CountingResource(int failing = -1) : failing_(failing) {}
   int allocation_count() const { return allocation_count_; }
 
  private:
   void* do_allocate(size_t bytes, size_t alignment) override {
-    ++allocation_count_;
+    if (allocation_count_++ == failing_) throw std::bad_alloc();
     return std::pmr::new_delete_resource()->allocate(bytes, alignment);
   }
   void do_deallocate(void* memory, size_t bytes, size_t alignment) override {
@@ -30,6 +33,7 @@ class CountingResource : public std::pmr::memory_resource {
     return this == &other;
   }
 
+  const int failing_;
   int allocation_count_ = 0;
 };
 
@@ -116,6 +120,34 @@ TEST(CallCounterTest, TakesMemoryInLargeBlocks) {
     }
   }
   EXPECT_LT(host.allocation_count(), kTokens / 10);
+}
+
+// Each name has one call at a token. Names are not stored twice.
+TEST(CallCounterTest, CountsOnAfterTheHostHadNoMemory) {
+  constexpr int kTokens = 300;
+  constexpr int kNames = 20;
+  int failing = 0;
+  for (;; ++failing) {
+    SCOPED_TRACE(failing);
+    CountingResource host(failing);
+    CallCounter counter(/*names_max=*/1000, /*tokens_max=*/200, &host);
+    int failed_count = 0;
+    for (int token = 0; token < kTokens; ++token) {
+      for (int i = 0; i < kNames; ++i) {
+        const std::string name = "an op with a long name." + std::to_string(i);
+        try {
+          ASSERT_EQ(counter.Next(token, name), 0);
+        } catch (const std::bad_alloc&) {
+          ++failed_count;
+          ASSERT_EQ(counter.Next(token, name), 0);
+        }
+        ASSERT_EQ(counter.Next(token, name), 1);
+      }
+    }
+    ASSERT_LE(failed_count, 1);
+    if (host.allocation_count() <= failing) break;
+  }
+  EXPECT_GE(failing, 3);
 }
 
 TEST(CallCounterTest, RefusesMoreNamesInOneTokenThanItHolds) {
