@@ -5,8 +5,8 @@
 
 #include <chrono>
 #include <map>
-#include <thread>
 
+#include "daemon/service/call/late_calls.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::service {
@@ -22,7 +22,7 @@ class CallWatch {
       grpc_status_code code = GRPC_STATUS_DEADLINE_EXCEEDED,
       const char* why = "the next message took too long to come");
   // No message may be expected any more.
-  ~CallWatch();
+  ~CallWatch() = default;
   CallWatch(const CallWatch&) = delete;
   CallWatch& operator=(const CallWatch&) = delete;
 
@@ -35,18 +35,12 @@ class CallWatch {
   void Came(grpc_call* call);
 
  private:
-  void Watch();
+  LateCalls::Found TakeLate() ABSL_LOCKS_EXCLUDED(mu_);
 
-  const grpc_status_code code_;
-  const char* const why_;
   Mutex mu_;
-  CondVar changed_;
   std::map<grpc_call*, Clock::time_point> expected_ ABSL_GUARDED_BY(mu_);
-  // Whether the watcher searches for late calls at intervals, so that it needs
-  // no notification of new ones.
-  bool is_watching_ ABSL_GUARDED_BY(mu_) = false;
-  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread watcher_;
+  // Ends before the other members.
+  LateCalls late_;
 };
 
 }  // namespace msitd::service

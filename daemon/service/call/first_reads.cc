@@ -5,26 +5,14 @@
 #include <utility>
 
 #include "daemon/service/call/peer.h"
-#include "protos/os/thread.h"
 #include "protos/status/status.h"
+
 namespace msitd::service {
-namespace {
-
-constexpr std::chrono::milliseconds kWatchInterval{100};
-
-}  // namespace
 
 FirstReads::FirstReads()
-    : watcher_(StartThread("first-reads", [this] { Watch(); })) {}
-
-FirstReads::~FirstReads() {
-  {
-    MutexLock lock(mu_);
-    stopped_ = true;
-  }
-  changed_.NotifyAll();
-  watcher_.join();
-}
+    : late_("first-reads", GRPC_STATUS_DEADLINE_EXCEEDED,
+            "the request took too long to come",
+            [this] { return TakeLate(); }) {}
 
 void FirstReads::GiveTurn(const std::string& peer, Connection& connection) {
   if (connection.has_turn || connection.waiting.empty() ||
@@ -75,7 +63,6 @@ absl::Status FirstReads::Enter(Reader& reader, grpc_call* call,
     MSITD_ASSIGN_OR_RETURN(share, waiting_shares_.Acquire(caller));
   }
   std::vector<Reader*> next;
-  bool is_watching = false;
   {
     MutexLock lock(mu_);
     Connection& connection = connections_[peer];
@@ -83,9 +70,8 @@ absl::Status FirstReads::Enter(Reader& reader, grpc_call* call,
     ++waiting_count_;
     GiveTurn(peer, connection);
     next = TakeTurns();
-    is_watching = is_watching_;
   }
-  if (!is_watching) changed_.NotifyOne();
+  late_.Watch();
   for (Reader* granted : next) granted->StartFirstRead();
   return absl::OkStatus();
 }
@@ -124,10 +110,11 @@ bool FirstReads::Abandon(Reader& reader) {
   return false;
 }
 
-std::vector<grpc_call*> FirstReads::TakeLate() {
-  std::vector<grpc_call*> out;
-  const bool is_full = active_.size() >= kReadsMax && waiting_count_ > 0;
+LateCalls::Found FirstReads::TakeLate() {
+  LateCalls::Found found;
   const auto now = Clock::now();
+  MutexLock lock(mu_);
+  const bool is_full = active_.size() >= kReadsMax && waiting_count_ > 0;
   for (auto& [reader, active] : active_) {
     // Unless all reads are taken, a call obstructs only calls of its own
     // connection.
@@ -137,35 +124,11 @@ std::vector<grpc_call*> FirstReads::TakeLate() {
     const auto timeout = is_in_the_way ? kBusyTimeout : kTimeout;
     if (active.is_late || now - active.since < timeout) continue;
     active.is_late = true;
-    // Keeps the call alive until it is cancelled, which happens without the
-    // lock.
     grpc_call_ref(active.call);
-    out.push_back(active.call);
+    found.late.push_back(active.call);
   }
-  return out;
-}
-
-void FirstReads::Watch() {
-  while (true) {
-    std::vector<grpc_call*> late;
-    {
-      MutexLock lock(mu_);
-      while (active_.empty() && !stopped_) {
-        is_watching_ = false;
-        changed_.Wait(mu_);
-      }
-      if (stopped_) return;
-      is_watching_ = true;
-      (void)changed_.WaitUntil(mu_, Clock::now() + kWatchInterval);
-      late = TakeLate();
-    }
-    for (grpc_call* call : late) {
-      grpc_call_cancel_with_status(call, GRPC_STATUS_DEADLINE_EXCEEDED,
-                                   "the request took too long to come",
-                                   nullptr);
-      grpc_call_unref(call);
-    }
-  }
+  found.has_others = !active_.empty();
+  return found;
 }
 
 }  // namespace msitd::service

@@ -8,12 +8,12 @@
 #include <deque>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/access/caller.h"
 #include "daemon/access/fair_shares.h"
+#include "daemon/service/call/late_calls.h"
 #include "protos/base/error_reason.h"
 #include "protos/status/mutex.h"
 
@@ -53,7 +53,7 @@ class FirstReads {
 
   FirstReads();
   // All calls must have ended.
-  ~FirstReads();
+  ~FirstReads() = default;
   FirstReads(const FirstReads&) = delete;
   FirstReads& operator=(const FirstReads&) = delete;
 
@@ -100,15 +100,13 @@ class FirstReads {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts the readers whose turn it is, and returns them.
   std::vector<Reader*> TakeTurns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Watch();
-  std::vector<grpc_call*> TakeLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  LateCalls::Found TakeLate() ABSL_LOCKS_EXCLUDED(mu_);
 
   access::FairShares waiting_shares_{
       {.what = "calls that wait for their request",
        .capacity = kWaitingMax,
        .reason = ErrorReason::kRequestsExhausted}};
   Mutex mu_;
-  CondVar changed_;
   std::map<Reader*, Active> active_ ABSL_GUARDED_BY(mu_);
   // Connections that have a call here; kWaitingMax bounds their number.
   std::map<std::string, Connection> connections_ ABSL_GUARDED_BY(mu_);
@@ -116,11 +114,8 @@ class FirstReads {
   // calls than allowed.
   std::deque<std::string> turns_ ABSL_GUARDED_BY(mu_);
   uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
-  // Whether the watcher searches for late calls at intervals, so that it needs
-  // no notification of new ones.
-  bool is_watching_ ABSL_GUARDED_BY(mu_) = false;
-  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread watcher_;
+  // Ends before the other members.
+  LateCalls late_;
 };
 
 }  // namespace msitd::service
