@@ -175,14 +175,10 @@ Outcome Connection::Connect() {
     return UsageError(
         "this requires a single daemon: use --endpoint instead of --endpoints");
   }
-  return ConnectTogether(std::nullopt);
+  return ConnectFor(std::nullopt);
 }
 
-Outcome Connection::ConnectBefore(Clock::time_point deadline) {
-  return ConnectTogether(deadline);
-}
-
-Outcome Connection::ConnectTogether(std::optional<Clock::time_point> deadline) {
+Outcome Connection::ConnectFor(std::optional<Clock::time_point> deadline) {
   const uint64_t failed_before = failed_count_.load();
   MutexLock lock(mu_);
   if (failed_count_.load() != failed_before) return failure_;

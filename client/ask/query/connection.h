@@ -160,7 +160,7 @@ class Connection {
                           response);
     }
     const auto deadline = UnaryDeadline();
-    MSITCTL_RETURN_IF_FAILED(ConnectBefore(deadline));
+    MSITCTL_RETURN_IF_FAILED(ConnectFor(deadline));
     grpc::ClientContext context;
     context.set_deadline(deadline);
     const Interrupts::Hold hold(interrupts_,
@@ -170,10 +170,9 @@ class Connection {
     if (status.ok()) NoteDaemon(context);
     return OutcomeOf(status);
   }
-  // Connect for a call with this deadline.
-  Outcome ConnectBefore(Clock::time_point deadline) ABSL_LOCKS_EXCLUDED(mu_);
-  // Calls that wait while another one cannot connect share its failure.
-  Outcome ConnectTogether(std::optional<Clock::time_point> deadline)
+  // Connects for a call, which may have a deadline. Calls that wait while
+  // another one cannot connect share its failure.
+  Outcome ConnectFor(std::optional<Clock::time_point> deadline)
       ABSL_LOCKS_EXCLUDED(mu_);
   Outcome ConnectLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts the personal daemon if it is the daemon of this connection.
