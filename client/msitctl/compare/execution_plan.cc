@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "client/ask/query/daemon_metrics.h"
 #include "client/msitctl/compare/comparison_printer.h"
 #include "client/msitctl/compare/engine_pairs.h"
 #include "client/msitctl/compare/flag_conflicts.h"
@@ -63,7 +62,7 @@ ask::Outcome StartPluginsOf(
     std::vector<std::unique_ptr<ask::Plugin>>& plugins) {
   if (flags.plugins.plugins.empty()) return {};
   std::vector<v1::Metric> taken;
-  MSITCTL_RETURN_IF_FAILED(ask::GetMetrics(invocation, taken));
+  MSITCTL_RETURN_IF_FAILED(invocation.GetMetrics(taken));
   return StartPlugins(flags.plugins, NamesOf(taken), invocation.interrupts(),
                       plugins);
 }
@@ -106,7 +105,7 @@ ask::Outcome TellOfDirections(Invocation& invocation, const v1::Policy& policy,
       });
   if (!may_be_wrong) return {};
   std::vector<v1::Metric> metrics;
-  MSITCTL_RETURN_IF_FAILED(ask::GetMetrics(invocation, metrics));
+  MSITCTL_RETURN_IF_FAILED(invocation.GetMetrics(metrics));
   WarnOfDirections(policy, rule_sources, metrics);
   return {};
 }
@@ -162,6 +161,27 @@ void FitRanks(const fill::RunSources& sources, v1::Matching& matching) {
       sources.golden_ranks, sources.target_ranks, flags);
 }
 
+// Reads which tools made the runs. The error that a run does not exist is left
+// to the comparison, which names the flag.
+ask::Outcome ReadTools(Invocation& invocation, const CompareFlags& flags,
+                       fill::RunSources& sources) {
+  ask::Outcome outcome =
+      fill::ReadSources(invocation, flags.golden, flags.target, sources);
+  if (flags.match.matcher != "auto") return outcome;
+  if (!outcome.missing_run.empty() ||
+      outcome.exit_code ==
+          ask::ExitCodeOf(grpc::StatusCode::INVALID_ARGUMENT)) {
+    sources = {};
+    return {};
+  }
+  if (outcome.exit_code > ask::kExitDaemonBase &&
+      outcome.exit_code < ask::kExitExecFailed &&
+      outcome.exit_code != ask::ExitCodeOf(grpc::StatusCode::UNAVAILABLE)) {
+    outcome.error += "; to compare by names, use --match none";
+  }
+  return outcome;
+}
+
 // Pairs the tensors as required by the tools of both runs. A run that is still
 // growing cannot be matched.
 ask::Outcome PairByTools(Invocation& invocation, const CompareFlags& flags,
@@ -170,17 +190,10 @@ ask::Outcome PairByTools(Invocation& invocation, const CompareFlags& flags,
   if (invocation.node_fanout() != nullptr || plan.is_far()) return {};
   if (flags.match.matcher == "none") return {};
   if (SaysPairs(flags.matching) || flags.follow) return {};
-  const bool is_auto = flags.match.matcher == "auto";
   // Otherwise, the comparison would try to connect again.
   MSITCTL_RETURN_IF_FAILED(invocation.Connect());
   fill::RunSources sources;
-  const ask::Outcome outcome =
-      fill::ReadSources(invocation, flags.golden, flags.target, sources);
-  // The comparison reports errors in a run.
-  if (is_auto && outcome.exit_code != ask::kExitInterrupted && !outcome.ok()) {
-    return {};
-  }
-  MSITCTL_RETURN_IF_FAILED(outcome);
+  MSITCTL_RETURN_IF_FAILED(ReadTools(invocation, flags, sources));
   if (fill::JoinsRanks(sources) && !SaysRanks(flags)) {
     FitRanks(sources, *plan.request.mutable_comparison()->mutable_matching());
   }

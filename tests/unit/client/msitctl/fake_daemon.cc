@@ -149,6 +149,11 @@ class FakeDaemon::Tensors final : public v1::TensorService::Service {
       MutexLock lock(daemon_.mu_);
       daemon_.list_tensors_ = *request;
     }
+    const auto& kinds = request->filter().kinds();
+    const bool lists_documents =
+        std::count(kinds.begin(), kinds.end(), v1::RECORD_KIND_DOCUMENT) > 0;
+    // It has tensors only.
+    if (lists_documents) return daemon_.data_.document_status;
     response->set_next_page_token(Page(
         *request, daemon_.data_.tensors,
         [&](const v1::Tensor& tensor) { *response->add_tensors() = tensor; }));

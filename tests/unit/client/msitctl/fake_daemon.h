@@ -57,6 +57,9 @@ class FakeDaemon {
     // Unless it is empty, GetRun returns this id from its second call on, as if
     // the run was deleted and another run of the same name was created.
     std::string later_run_id;
+    // Returned by ListTensors if it is asked for documents, of which there are
+    // none.
+    grpc::Status document_status;
     // Makes ListRuns block until its client disconnects.
     bool list_runs_hangs = false;
   };

@@ -518,6 +518,21 @@ TEST_F(CompareCommandsTest, ASelectionThatTakesNothingIsTold) {
             "'layers.*'; an op of this run is root.layers.0\n");
 }
 
+// A comparison by names would be another one.
+TEST_F(CompareCommandsTest, ADaemonThatFailsBeforeTheComparisonIsReported) {
+  for (const char* run : {"golden", "target"}) AddRun(run);
+  AddTensor("t");
+  daemon_.data().document_status = {grpc::StatusCode::UNAVAILABLE, "stopping"};
+  ChildResult result = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(result.exit_code, 78);
+  EXPECT_EQ(result.err, "msitctl: UNAVAILABLE: stopping\n");
+  daemon_.data().document_status = {grpc::StatusCode::DATA_LOSS, "damaged"};
+  result = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(result.exit_code, 79);
+  EXPECT_THAT(result.err, HasSubstr("use --match none"));
+  EXPECT_THAT(daemon_.calls(), Not(Contains("CreateComparison")));
+}
+
 TEST_F(CompareCommandsTest, AFailureWinsOverAbsentRanks) {
   AddThreeRows();
   v1::Comparison& comparison = daemon_.data().comparison;
