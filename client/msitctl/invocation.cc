@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "client/ask/query/daemon_metrics.h"
+
 namespace msitd::msitctl {
 
 Invocation::Invocation(InvocationOptions options, ask::Interrupts& interrupts,
@@ -19,6 +21,16 @@ Invocation::Invocation(InvocationOptions options, ask::Interrupts& interrupts,
         fmt::print(stderr, "msitctl: {}\n", line);
       });
   SetFanout(node_fanout_.get());
+}
+
+ask::Outcome Invocation::GetMetrics(std::vector<v1::Metric>& metrics) {
+  if (!metrics_.has_value()) {
+    std::vector<v1::Metric> requested;
+    MSITCTL_RETURN_IF_FAILED(ask::GetMetrics(*this, requested));
+    metrics_ = std::move(requested);
+  }
+  metrics = *metrics_;
+  return {};
 }
 
 ask::PrintOptions Invocation::print_options(const std::string& columns) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ class Invocation : public ask::Connection {
   ask::NodeFanout* node_fanout() { return node_fanout_.get(); }
   bool is_table() const { return options_.format == ask::Format::kTable; }
 
+  // Same as ask::GetMetrics, but requests them only once.
+  ask::Outcome GetMetrics(std::vector<v1::Metric>& metrics);
+
   // Returns the options of a printer. `columns` is the flag of the verb.
   ask::PrintOptions print_options(const std::string& columns = {}) const;
 
@@ -46,6 +50,7 @@ class Invocation : public ask::Connection {
   const InvocationOptions options_;
   ask::Output& out_;
   std::unique_ptr<ask::NodeFanout> node_fanout_;
+  std::optional<std::vector<v1::Metric>> metrics_;
 };
 
 }  // namespace msitd::msitctl

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/compare/job/comparison_job.h"
+#include "daemon/compare/job/comparison_name.h"
 #include "daemon/compare/job/row_groups.h"
 #include "daemon/query/page_token.h"
 #include "daemon/query/tensor_query.h"
@@ -41,6 +42,10 @@ constexpr int kOpPatternsMax = 64;
 // A page ends after scanning this many rows, or after query::kPageTimeMax, even
 // if few rows were selected.
 constexpr int64_t kRowsScannedMax = 100'000;
+
+// How long the caller of a new comparison waits for its end, so that short
+// comparisons need no further call.
+constexpr std::chrono::milliseconds kQuickEnd{200};
 
 constexpr std::string_view kListKey = "ListComparisons";
 
@@ -151,7 +156,14 @@ absl::Status ComparisonServiceImpl::Create(
   MSITD_ASSIGN_OR_RETURN(response,
                          jobs_.Start(request.comparison(), std::move(plan),
                                      [&call] { return call.Check(); }));
+  if (!response.detach()) AwaitQuickEnd(response);
   return absl::OkStatus();
+}
+
+void ComparisonServiceImpl::AwaitQuickEnd(v1::Comparison& comparison) {
+  const auto id = compare::ParseComparisonName(comparison.name());
+  auto latest = jobs_.AwaitEnd(id.value(), kQuickEnd);
+  if (latest.ok()) comparison = *std::move(latest);
 }
 
 absl::Status ComparisonServiceImpl::Plan(
@@ -197,6 +209,7 @@ absl::Status ComparisonServiceImpl::Judge(
   MSITD_ASSIGN_OR_RETURN(response, jobs_.Judge(std::move(judged), [&call] {
     return call.Check();
   }));
+  AwaitQuickEnd(response);
   return absl::OkStatus();
 }
 

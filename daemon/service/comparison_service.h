@@ -83,6 +83,8 @@ class ComparisonServiceImpl final
   absl::Status Create(const Call& call,
                       const v1::CreateComparisonRequest& request,
                       v1::Comparison& response);
+  // Replaces a new comparison by its result if it ends soon.
+  void AwaitQuickEnd(v1::Comparison& comparison);
   absl::Status Plan(const Call& call, const v1::PlanComparisonRequest& request,
                     v1::PlanComparisonResponse& response);
   absl::Status Judge(const Call& call,

@@ -176,30 +176,34 @@ ask::Outcome ReadDocuments(ask::Connection& connection, match::RunFacts& facts,
 
 }  // namespace
 
-ask::Outcome ReadModuleTree(ask::Connection& connection,
-                            match::RunFacts& facts) {
+ask::Outcome FindModuleTree(ask::Connection& connection, const std::string& run,
+                            std::optional<ModuleTree>& tree) {
   v1::ListTensorsRequest request;
-  request.set_run(facts.run);
+  request.set_run(run);
   request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
   request.mutable_filter()->add_op_patterns(
       std::string(match::kModuleTreeDocument));
   v1::ListTensorsResponse response;
-  std::optional<v1::Tensor> wanted;
-  MSITCTL_RETURN_IF_FAILED(ask::ForEachRow(
+  return ask::ForEachRow(
       connection, &Tensors::ListTensors, request, "tensors", 0,
       [&](const google::protobuf::Message& row) {
         const auto& document = static_cast<const v1::Tensor&>(row);
-        if (document.has_bytes()) wanted = document;
-        return !wanted.has_value();
+        if (document.has_bytes()) {
+          tree = {document.name(), document.op(), document.size_bytes()};
+        }
+        return !tree.has_value();
       },
-      response));
-  if (!wanted.has_value()) return {};
+      response);
+}
+
+ask::Outcome ReadModuleTree(ask::Connection& connection, const ModuleTree& tree,
+                            match::RunFacts& facts) {
   Files files(facts);
-  match::TextFile* const file = files.Add(wanted->op(), wanted->size_bytes());
+  match::TextFile* const file = files.Add(tree.op, tree.size_bytes);
   if (file == nullptr) return {};
-  return ask::ReadTensorBytes(
-      connection, ask::WantedBytes{wanted->name(), wanted->size_bytes()},
-      Into(file->text));
+  return ask::ReadTensorBytes(connection,
+                              ask::WantedBytes{tree.name, tree.size_bytes},
+                              Into(file->text));
 }
 
 ask::Outcome ReadRunFacts(ask::Connection& connection, match::RunFacts& facts,

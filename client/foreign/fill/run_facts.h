@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "client/ask/query/outcome.h"
 #include "client/foreign/match/facts.h"
 
@@ -17,8 +21,17 @@ namespace msitd::fill {
 ask::Outcome ReadRunFacts(ask::Connection& connection, match::RunFacts& facts,
                           bool all_constructs = false);
 
-// Reads only one document with the modules of a model, if there is one.
-ask::Outcome ReadModuleTree(ask::Connection& connection,
+// A document with the modules of a model.
+struct ModuleTree {
+  std::string name;  // Of the record.
+  std::string op;
+  int64_t size_bytes = 0;
+};
+// Finds one of a run. Leaves `tree` empty if there is none.
+ask::Outcome FindModuleTree(ask::Connection& connection, const std::string& run,
+                            std::optional<ModuleTree>& tree);
+// Reads it as a file of the facts, unless it is too large.
+ask::Outcome ReadModuleTree(ask::Connection& connection, const ModuleTree& tree,
                             match::RunFacts& facts);
 
 // Reads only the attachments and documents.

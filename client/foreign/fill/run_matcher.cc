@@ -18,25 +18,50 @@
 namespace msitd::fill {
 namespace {
 
+// A run, and the modules of its model.
+struct Source {
+  std::string name;
+  int32_t ranks = 0;
+  std::optional<ModuleTree> modules;
+  // Whether the search for the modules failed. This matters only if they are
+  // needed.
+  ask::Outcome modules_outcome;
+};
+
+// Searches for the modules before it is known whether they are needed, because
+// the two calls then take one round trip.
 ask::Outcome ReadSource(ask::Connection& connection, const std::string& run,
-                        std::string& source, int32_t& ranks) {
+                        Source& source) {
   v1::Run info;
-  MSITCTL_RETURN_IF_FAILED(
-      connection.AskByName(&v1::RunService::Stub::GetRun, run, info));
+  ask::Outcome outcome;
+  ask::Together(
+      connection,
+      [&] {
+        outcome =
+            connection.AskByName(&v1::RunService::Stub::GetRun, run, info);
+      },
+      [&] {
+        source.modules_outcome =
+            FindModuleTree(connection, run, source.modules);
+      });
+  MSITCTL_RETURN_IF_FAILED(outcome);
   const auto label = info.labels().find(kSourceLabel);
-  if (label != info.labels().end()) source = label->second;
-  ranks = info.world_size();
+  if (label != info.labels().end()) source.name = label->second;
+  source.ranks = info.world_size();
   return {};
 }
 
-// Determines the source of a run without a label from its modules. Leaves it
+// Determines the tool of a run without a label from its modules. Leaves it
 // empty if they are of no known engine.
 ask::Outcome ReadEngine(ask::Connection& connection, const std::string& run,
-                        std::string& source) {
+                        Source& source) {
+  if (!source.name.empty()) return {};
+  MSITCTL_RETURN_IF_FAILED(source.modules_outcome);
+  if (!source.modules.has_value()) return {};
   match::RunFacts facts;
   facts.run = run;
-  MSITCTL_RETURN_IF_FAILED(ReadModuleTree(connection, facts));
-  source = match::EngineOf(facts.files);
+  MSITCTL_RETURN_IF_FAILED(ReadModuleTree(connection, *source.modules, facts));
+  source.name = match::EngineOf(facts.files);
   return {};
 }
 
@@ -44,42 +69,33 @@ ask::Outcome ReadEngine(ask::Connection& connection, const std::string& run,
 
 ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
                          const std::string& target, RunSources& sources) {
-  ask::Outcome of_golden;
-  ask::Outcome of_target;
+  Source of_golden;
+  Source of_target;
+  ask::Outcome golden_outcome;
+  ask::Outcome target_outcome;
   ask::Together(
       connection,
-      [&] {
-        of_golden = ReadSource(connection, golden, sources.golden,
-                               sources.golden_ranks);
-      },
-      [&] {
-        of_target = ReadSource(connection, target, sources.target,
-                               sources.target_ranks);
-      });
-  MSITCTL_RETURN_IF_FAILED(of_golden);
-  MSITCTL_RETURN_IF_FAILED(of_target);
+      [&] { golden_outcome = ReadSource(connection, golden, of_golden); },
+      [&] { target_outcome = ReadSource(connection, target, of_target); });
+  MSITCTL_RETURN_IF_FAILED(golden_outcome);
+  MSITCTL_RETURN_IF_FAILED(target_outcome);
+  sources = {of_golden.name, of_target.name, of_golden.ranks, of_target.ranks};
   // Runs that hooks recorded have no label.
   if (golden == target) return {};
-  std::string* const sides[] = {&sources.golden, &sources.target};
-  for (const std::string* const source : sides) {
-    if (!source->empty() && !match::IsEngine(*source)) return {};
+  for (const std::string* const name : {&sources.golden, &sources.target}) {
+    if (!name->empty() && !match::IsEngine(*name)) return {};
   }
-  const std::string labelled_target = sources.target;
-  const auto read = [&connection](const std::string& run, std::string& source,
-                                  ask::Outcome& outcome) {
-    if (source.empty()) outcome = ReadEngine(connection, run, source);
-  };
   ask::Together(
-      connection, [&] { read(golden, sources.golden, of_golden); },
-      [&] { read(target, sources.target, of_target); });
-  MSITCTL_RETURN_IF_FAILED(of_golden);
+      connection,
+      [&] { golden_outcome = ReadEngine(connection, golden, of_golden); },
+      [&] { target_outcome = ReadEngine(connection, target, of_target); });
+  MSITCTL_RETURN_IF_FAILED(golden_outcome);
+  sources.golden = of_golden.name;
   // A target without such a golden run is not matched, so that its modules do
   // not matter.
-  if (sources.golden.empty()) {
-    sources.target = labelled_target;
-    return {};
-  }
-  return of_target;
+  if (sources.golden.empty()) return {};
+  sources.target = of_target.name;
+  return target_outcome;
 }
 
 bool HasRequests(ask::Connection& connection, const std::string& run) {

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "client/ask/query/daemon_metrics.h"
 #include "client/ask/text/partial_text.h"
 #include "client/ask/text/policy_text.h"
 #include "client/ask/text/ranges.h"
@@ -157,7 +156,7 @@ ask::ListLayout RowLayout(Invocation& invocation,
   layout.name = "golden.name,target.name";
   // Without a response, the metrics stay together in one column.
   std::vector<v1::Metric> metrics;
-  if (ask::GetMetrics(invocation, metrics).ok() && !metrics.empty()) {
+  if (invocation.GetMetrics(metrics).ok() && !metrics.empty()) {
     layout.columns += MetricColumns(metrics, comparison.policy(), wanted);
     layout.keys["metrics"] = NamesOf(metrics);
   }

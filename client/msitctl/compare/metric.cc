@@ -8,7 +8,6 @@
 
 #include "client/ask/print/progress.h"
 #include "client/ask/print/table.h"
-#include "client/ask/query/daemon_metrics.h"
 #include "client/ask/text/conclusion.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/compare/comparison_printer.h"
@@ -108,7 +107,7 @@ ask::Outcome MeasureComparison(Invocation& invocation,
   std::vector<v1::Verdict> verdicts;
   MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
   std::vector<v1::Metric> taken;
-  MSITCTL_RETURN_IF_FAILED(ask::GetMetrics(invocation, taken));
+  MSITCTL_RETURN_IF_FAILED(invocation.GetMetrics(taken));
   std::vector<std::unique_ptr<ask::Plugin>> plugins;
   MSITCTL_RETURN_IF_FAILED(StartPlugins(flags.plugins, NamesOf(taken),
                                         invocation.interrupts(), plugins));

@@ -11,7 +11,6 @@
 
 #include "client/ask/print/file_sink.h"
 #include "client/ask/print/progress.h"
-#include "client/ask/query/daemon_metrics.h"
 #include "client/ask/query/together.h"
 #include "client/ask/report/ci/junit_report.h"
 #include "client/ask/report/ci/markdown_report.h"
@@ -324,7 +323,7 @@ ask::Outcome WriteReportOf(Invocation& invocation,
   if (!file.ok()) return ask::LocalError(Message(file.status()));
   Material material;
   ask::PageFacts& facts = material.facts;
-  MSITCTL_RETURN_IF_FAILED(ask::GetMetrics(invocation, facts.metrics));
+  MSITCTL_RETURN_IF_FAILED(invocation.GetMetrics(facts.metrics));
   bool has_golden = false;
   bool has_target = false;
   MSITCTL_RETURN_IF_FAILED(FindRun(invocation, comparison.golden_run(),

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/ask/query/together.h"
 #include "client/ask/text/text.h"
 #include "client/msitctl/compare/comparison_printer.h"
 #include "client/msitctl/compare/execution_plan.h"
@@ -176,6 +177,15 @@ void TellAbout(Invocation& invocation, const ExecutionPlan& plan,
   TellIdleRules(comparison);
 }
 
+// Requests what the rows are printed with while the comparison is created, so
+// that this takes no round trip of its own.
+void RequestMetrics(Invocation& invocation, const ExecutionPlan& plan) {
+  if (invocation.node_fanout() != nullptr || !plan.verdicts.has_value()) return;
+  std::vector<v1::Metric> metrics;
+  // The printer requests them again if this fails.
+  (void)invocation.GetMetrics(metrics);
+}
+
 ask::Outcome RunOnce(Invocation& invocation, const ExecutionPlan& plan) {
   const auto start = Clock::now();
   std::optional<KeptNote> kept;
@@ -186,7 +196,11 @@ ask::Outcome RunOnce(Invocation& invocation, const ExecutionPlan& plan) {
   v1::Comparison comparison;
   {
     const ask::Interrupts::Hold hold(invocation.interrupts());
-    MSITCTL_RETURN_IF_FAILED(Create(invocation, plan, comparison));
+    ask::Outcome created;
+    ask::Together(
+        invocation, [&] { RequestMetrics(invocation, plan); },
+        [&] { created = Create(invocation, plan, comparison); });
+    MSITCTL_RETURN_IF_FAILED(created);
     MSITCTL_RETURN_IF_FAILED(
         WaitForComparison(invocation, IfWaitEnds::kCancel, comparison));
   }

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "client/ask/query/daemon_metrics.h"
 #include "client/ask/report/schema/row_fields.h"
 #include "client/ask/text/nearest.h"
 #include "client/ask/text/text.h"
@@ -61,7 +60,7 @@ Entry EntryOf(const v1::ComparisonRow& row, const Order& order) {
 ask::Outcome FindOrder(Invocation& invocation, const v1::Comparison& comparison,
                        const std::string& name, Order& order) {
   std::vector<v1::Metric> metrics;
-  MSITCTL_RETURN_IF_FAILED(ask::GetMetrics(invocation, metrics));
+  MSITCTL_RETURN_IF_FAILED(invocation.GetMetrics(metrics));
   std::vector<std::string> names = NamesOf(metrics);
   order.metric = name.starts_with("metrics.") ? name.substr(8) : name;
   for (const v1::Metric& metric : metrics) {

@@ -135,6 +135,12 @@ class ComparisonJobs {
   // comparison, like Rows.
   absl::StatusOr<ComparisonView> Get(uint64_t id);
 
+  // Waits for at most `time` until a comparison has ended, and returns its
+  // state. Returns at once if it follows its runs or others are queued before
+  // it.
+  absl::StatusOr<v1::Comparison> AwaitEnd(uint64_t id,
+                                          std::chrono::milliseconds time);
+
   // Registers a reader until the returned object is destroyed. Returns null if
   // the comparison has ended or does not exist.
   std::shared_ptr<void> AddReader(uint64_t id);
