@@ -162,16 +162,16 @@ Status Client::DropInChild() {
 }
 
 Status Client::Record(const TensorView& tensor) {
-  const RecordingScope scope(recording_time_);
+  ShortCallScope scope(recording_time_);
   if (fork_guard_.in_child()) return DropInChild();
-  return recorder_.Record(tensor, nullptr);
+  return recorder_.Record(tensor, nullptr, scope);
 }
 
 Status Client::Reserve(const TensorView& tensor,
                        std::unique_ptr<Reservation>* reservation) {
-  const RecordingScope scope(recording_time_);
+  ShortCallScope scope(recording_time_);
   if (fork_guard_.in_child()) return DropInChild();
-  return recorder_.Record(tensor, reservation);
+  return recorder_.Record(tensor, reservation, scope);
 }
 
 Status Client::Publish(const Reservation& reservation, bool is_filled) {

@@ -51,7 +51,8 @@ Status UnknownIdentity() {
 }  // namespace
 
 Status Recorder::Record(const TensorView& tensor,
-                        std::unique_ptr<Reservation>* reservation) {
+                        std::unique_ptr<Reservation>* reservation,
+                        ShortCallScope& scope) {
   const std::string_view device =
       tensor.device.empty() ? options_.device : tensor.device;
   const bool is_token_fixed = IsTokenFixed(tensor);
@@ -67,6 +68,7 @@ Status Recorder::Record(const TensorView& tensor,
                                    ? capture::Level::kFull
                                    : TakeLevel(tensor, device, token);
   if (level == capture::Level::kOff) return {};
+  scope.Prolong();
   TensorView complete = tensor;
   complete.device = device;
   CompleteForKind(complete);

@@ -18,6 +18,7 @@
 #include "client/libmsit/core/filter/record_filter.h"
 #include "client/libmsit/core/interruptible_wait.h"
 #include "client/libmsit/core/outgoing_chunks.h"
+#include "client/libmsit/core/recording_time.h"
 #include "client/libmsit/core/reservation.h"
 #include "client/libmsit/core/status.h"
 #include "client/libmsit/core/stream_sender.h"
@@ -54,9 +55,11 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 
   // Records a tensor or, with a `reservation`, reserves its places. See
-  // Client::Record and Client::Reserve.
+  // Client::Record and Client::Reserve. `scope` measures the call; it is
+  // prolonged unless the record is off.
   Status Record(const TensorView& tensor,
-                std::unique_ptr<Reservation>* reservation);
+                std::unique_ptr<Reservation>* reservation,
+                ShortCallScope& scope);
   // See Client::Publish.
   Status Publish(const Reservation& reservation, bool is_filled);
 

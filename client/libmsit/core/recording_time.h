@@ -40,13 +40,17 @@ class RecordingTime {
   // counted. Pairs may nest, even those of different objects; the time is then
   // counted once, for the outermost pair.
   void Enter() {
-    if (depth_++ == 0) entered_ = Ticks();
+    Thread& thread = thread_;
+    if (thread.depth++ == 0) thread.entered = Ticks();
   }
-  void Leave() {
-    if (depth_ == 0 || --depth_ != 0) return;
+  // The time counts `times` times.
+  void Leave(uint64_t times = 1) {
+    Thread& thread = thread_;
+    if (thread.depth == 0 || --thread.depth != 0) return;
     const uint64_t left = Ticks();
-    if (left > entered_) {
-      ticks_.fetch_add(left - entered_, std::memory_order_relaxed);
+    if (left > thread.entered) {
+      ticks_.fetch_add((left - thread.entered) * times,
+                       std::memory_order_relaxed);
     }
   }
 
@@ -57,8 +61,14 @@ class RecordingTime {
   Times Read() const;
 
  private:
-  static inline thread_local uint32_t depth_ = 0;
-  static inline thread_local uint64_t entered_ = 0;
+  friend class ShortCallScope;
+
+  struct Thread {
+    uint32_t depth;
+    uint32_t short_call_count;
+    uint64_t entered;
+  };
+  static inline thread_local Thread thread_{};
 
   std::atomic<uint64_t> ticks_{0};
   const uint64_t first_ticks_ = Ticks();
@@ -76,6 +86,39 @@ class RecordingScope {
 
  private:
   RecordingTime& time_;
+};
+
+// Counts the time of a call that mostly ends at once, so that measuring would
+// take a good part of it: one of kCallsPerSample calls of a thread is measured,
+// and its time counts for all of them.
+class ShortCallScope {
+ public:
+  static constexpr uint32_t kCallsPerSample = 16;
+
+  explicit ShortCallScope(RecordingTime& time)
+      : time_(time),
+        is_entered_(
+            RecordingTime::thread_.short_call_count++ % kCallsPerSample == 0) {
+    if (is_entered_) time_.Enter();
+  }
+  ~ShortCallScope() {
+    if (is_entered_) time_.Leave(times_);
+  }
+  ShortCallScope(const ShortCallScope&) = delete;
+  ShortCallScope& operator=(const ShortCallScope&) = delete;
+
+  // Must be called when the call takes longer. Its time then counts for itself
+  // only, from now on unless it was measured already.
+  void Prolong() {
+    times_ = 1;
+    if (!is_entered_) time_.Enter();
+    is_entered_ = true;
+  }
+
+ private:
+  RecordingTime& time_;
+  bool is_entered_;
+  uint64_t times_ = kCallsPerSample;
 };
 
 }  // namespace msitd::libmsit

@@ -65,5 +65,43 @@ TEST(RecordingTimeTest, LeavingWithoutHavingEnteredDoesNothing) {
   EXPECT_NE(time.ticks(), 0u);
 }
 
+TEST(RecordingTimeTest, ShortCallsAreCountedBySamples) {
+  RecordingTime time;
+  for (uint32_t i = 0; i < 4 * ShortCallScope::kCallsPerSample; ++i) {
+    const ShortCallScope scope(time);
+    Sleep(1);
+  }
+  EXPECT_GE(time.Read().recording_ns, 60 * kMs);
+}
+
+TEST(RecordingTimeTest, ProlongedCallsAreCountedOneByOne) {
+  RecordingTime time;
+  uint64_t total_ns = 0;
+  for (uint32_t i = 0; i < 2 * ShortCallScope::kCallsPerSample; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    ShortCallScope scope(time);
+    scope.Prolong();
+    Sleep(1);
+    const auto took = std::chrono::steady_clock::now() - start;
+    total_ns += static_cast<uint64_t>(took.count());
+  }
+  EXPECT_GE(time.Read().recording_ns, 32 * kMs);
+  EXPECT_LE(time.Read().recording_ns, total_ns * 11 / 10);
+}
+
+TEST(RecordingTimeTest, AShortCallWithinAScopeCountsOnce) {
+  RecordingTime time;
+  {
+    const RecordingScope outer(time);
+    for (uint32_t i = 0; i < 2 * ShortCallScope::kCallsPerSample; ++i) {
+      ShortCallScope scope(time);
+      if (i % 2 == 0) scope.Prolong();
+      Sleep(1);
+    }
+  }
+  EXPECT_GE(time.Read().recording_ns, 32 * kMs);
+  EXPECT_LE(time.Read().recording_ns, time.Read().open_ns);
+}
+
 }  // namespace
 }  // namespace msitd::libmsit
