@@ -76,7 +76,7 @@ class FarRun final : public storage::RunReader {
   }
 
  private:
-  static constexpr std::chrono::seconds kPatience{10};
+  static constexpr std::chrono::seconds kPatience{2};
 
   void AwaitOthers() {
     const MutexLock lock(mu_);
