@@ -23,7 +23,7 @@ ask::Outcome ReadRunFacts(ask::Connection& connection, match::RunFacts& facts,
 
 // A document with the modules of a model.
 struct ModuleTree {
-  std::string name;  // Of the record.
+  std::string name;  // The name of the record.
   std::string op;
   int64_t size_bytes = 0;
 };

@@ -19,8 +19,8 @@ void CallWatch::Came(grpc_call* call) {
   expected_.erase(call);
 }
 
-LateCalls::Found CallWatch::TakeLate() {
-  LateCalls::Found found;
+LateCalls::FoundCalls CallWatch::TakeLate() {
+  LateCalls::FoundCalls found;
   const auto now = Clock::now();
   MutexLock lock(mu_);
   for (auto it = expected_.begin(); it != expected_.end();) {

@@ -35,7 +35,7 @@ class CallWatch {
   void Came(grpc_call* call);
 
  private:
-  LateCalls::Found TakeLate() ABSL_LOCKS_EXCLUDED(mu_);
+  LateCalls::FoundCalls TakeLate() ABSL_LOCKS_EXCLUDED(mu_);
 
   Mutex mu_;
   std::map<grpc_call*, Clock::time_point> expected_ ABSL_GUARDED_BY(mu_);

@@ -110,8 +110,8 @@ bool FirstReads::Abandon(Reader& reader) {
   return false;
 }
 
-LateCalls::Found FirstReads::TakeLate() {
-  LateCalls::Found found;
+LateCalls::FoundCalls FirstReads::TakeLate() {
+  LateCalls::FoundCalls found;
   const auto now = Clock::now();
   MutexLock lock(mu_);
   const bool is_full = active_.size() >= kReadsMax && waiting_count_ > 0;

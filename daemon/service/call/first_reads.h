@@ -100,7 +100,7 @@ class FirstReads {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Starts the readers whose turn it is, and returns them.
   std::vector<Reader*> TakeTurns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  LateCalls::Found TakeLate() ABSL_LOCKS_EXCLUDED(mu_);
+  LateCalls::FoundCalls TakeLate() ABSL_LOCKS_EXCLUDED(mu_);
 
   access::FairShares waiting_shares_{
       {.what = "calls that wait for their request",

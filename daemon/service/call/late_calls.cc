@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kInterval{100};
 }  // namespace
 
 LateCalls::LateCalls(ThreadName name, grpc_status_code code, const char* why,
-                     std::function<Found()> find)
+                     std::function<FoundCalls()> find)
     : code_(code),
       why_(why),
       find_(std::move(find)),
@@ -53,7 +53,7 @@ bool LateCalls::Wait() {
 
 void LateCalls::Run() {
   while (Wait()) {
-    const Found found = find_();
+    const FoundCalls found = find_();
     for (grpc_call* call : found.late) {
       grpc_call_cancel_with_status(call, code_, why_, nullptr);
       grpc_call_unref(call);

@@ -16,7 +16,7 @@ namespace msitd::service {
 // it sleeps while there are no calls that could be late. Thread-safe.
 class LateCalls {
  public:
-  struct Found {
+  struct FoundCalls {
     // Late calls, each with a reference (grpc_call_ref) that is given up once
     // it is cancelled.
     std::vector<grpc_call*> late;
@@ -27,7 +27,7 @@ class LateCalls {
   // `code` and `why` are the status of a late call; `why` is borrowed. `find`
   // is called on the thread, without locks held.
   LateCalls(ThreadName name, grpc_status_code code, const char* why,
-            std::function<Found()> find);
+            std::function<FoundCalls()> find);
   // `find` is not called afterwards.
   ~LateCalls();
   LateCalls(const LateCalls&) = delete;
@@ -43,7 +43,7 @@ class LateCalls {
 
   const grpc_status_code code_;
   const char* const why_;
-  const std::function<Found()> find_;
+  const std::function<FoundCalls()> find_;
   Mutex mu_;
   CondVar changed_;
   bool has_calls_ ABSL_GUARDED_BY(mu_) = false;

@@ -178,7 +178,7 @@ TEST_F(ComparisonServiceTest, ALongComparisonIsCreatedWithoutItsResult) {
   ASSERT_TRUE(Create(Request(), &created).ok());
   EXPECT_TRUE(created.state() == v1::Comparison::PENDING ||
               created.state() == v1::Comparison::RUNNING);
-  // It is queued behind the first.
+  // It is queued after the first one.
   v1::CreateComparisonRequest detached = Request();
   detached.mutable_comparison()->set_detach(true);
   ASSERT_TRUE(Create(detached, &created).ok());

@@ -27,8 +27,8 @@ class LateCallsTest : public ::testing::Test {
   std::atomic<int> search_count_ = 0;
   LateCalls late_{"late-calls", GRPC_STATUS_DEADLINE_EXCEEDED, "late", [this] {
                     ++search_count_;
-                    return LateCalls::Found{.late = {},
-                                            .has_others = has_calls_};
+                    return LateCalls::FoundCalls{.late = {},
+                                                 .has_others = has_calls_};
                   }};
 };
 
