@@ -9,8 +9,8 @@
 namespace msitd::libmsit {
 
 // Provides small pieces of memory from large blocks of the host. Pieces that
-// are freed are used again; the blocks return to the host with the destructor.
-// Thread-compatible.
+// are freed are used again for pieces of the same size; the blocks return to
+// the host with the destructor. Thread-compatible.
 //
 // Allocations throw std::bad_alloc if the host has no memory, and can be tried
 // again. The pool of the standard library does not allow that: version 12 of
