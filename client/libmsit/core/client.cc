@@ -193,6 +193,7 @@ std::vector<std::span<std::byte>> Client::Memory() const {
 void Client::CountDrop() { recorder_.CountDrop(); }
 
 Status Client::BeginCall(int64_t token, std::string_view op, int32_t* call) {
+  const RecordingScope scope(recording_time_);
   if (fork_guard_.in_child()) return ClosedOrForked();
   return recorder_.BeginCall(token, op, call);
 }

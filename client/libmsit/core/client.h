@@ -97,7 +97,7 @@ class Client final {
   std::vector<std::span<std::byte>> Memory() const;
 
   // See msit_enter and msit_leave. Record, Reserve and BeginCall are counted
-  // anyway.
+  // anyway, records that are off by samples.
   void Enter() { recording_time_.Enter(); }
   void Leave() { recording_time_.Leave(); }
 

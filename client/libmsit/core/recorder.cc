@@ -61,12 +61,13 @@ Status Recorder::Record(const TensorView& tensor,
   if (!is_token_fixed) sender_.Begin(token);
   if (tensor.kind == RecordKind::kDocument &&
       tensor.op.starts_with(kRequestOpPrefix)) {
+    scope.Prolong();
     filter_.AddRequest(is_token_fixed ? token : token + tokens_.base(),
                        tensor.op.substr(kRequestOpPrefix.size()));
   }
   const capture::Level level = tensor.kind == RecordKind::kDocument
                                    ? capture::Level::kFull
-                                   : TakeLevel(tensor, device, token);
+                                   : TakeLevel(tensor, device, token, scope);
   if (level == capture::Level::kOff) return {};
   scope.Prolong();
   TensorView complete = tensor;
@@ -76,12 +77,14 @@ Status Recorder::Record(const TensorView& tensor,
 }
 
 capture::Level Recorder::TakeLevel(const TensorView& tensor,
-                                   std::string_view device, int64_t token) {
+                                   std::string_view device, int64_t token,
+                                   ShortCallScope& scope) {
   const capture::Level level =
       filter_.Take(device, token + tokens_.base(), tensor.op, tensor.io);
   if (level == capture::Level::kOff && filter_.TakeWatch()) {
     // Only this wakes the sender to report. The lock ensures that the sender
     // either waits already or will read the counts again.
+    scope.Prolong();
     const Lock lock(chunks_.mu());
     chunks_.work().notify_one();
   }

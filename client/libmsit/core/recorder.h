@@ -126,7 +126,7 @@ class Recorder {
   // Returns the level at which the tensor is recorded. Counts a tensor that is
   // not recorded.
   capture::Level TakeLevel(const TensorView& tensor, std::string_view device,
-                           int64_t token);
+                           int64_t token, ShortCallScope& scope);
   // Records a tensor that the policy requests at `level`, or reserves its
   // places.
   Status RecordAt(capture::Level level, const TensorView& tensor, int64_t token,

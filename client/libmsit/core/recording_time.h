@@ -65,7 +65,8 @@ class RecordingTime {
 
   struct Thread {
     uint32_t depth;
-    uint32_t short_call_count;
+    // The state of a generator of random numbers; 0 before the first.
+    uint32_t random;
     uint64_t entered;
   };
   static inline thread_local Thread thread_{};
@@ -89,16 +90,15 @@ class RecordingScope {
 };
 
 // Counts the time of a call that mostly ends at once, so that measuring would
-// take a good part of it: one of kCallsPerSample calls of a thread is measured,
-// and its time counts for all of them.
+// take a good part of it: one of about kCallsPerSample calls is measured, and
+// its time counts for all of them. Samples are random, because calls often have
+// a period, such as that of the layers of a model.
 class ShortCallScope {
  public:
   static constexpr uint32_t kCallsPerSample = 16;
 
   explicit ShortCallScope(RecordingTime& time)
-      : time_(time),
-        is_entered_(
-            RecordingTime::thread_.short_call_count++ % kCallsPerSample == 0) {
+      : time_(time), is_entered_(IsSample()) {
     if (is_entered_) time_.Enter();
   }
   ~ShortCallScope() {
@@ -107,8 +107,8 @@ class ShortCallScope {
   ShortCallScope(const ShortCallScope&) = delete;
   ShortCallScope& operator=(const ShortCallScope&) = delete;
 
-  // Must be called when the call takes longer. Its time then counts for itself
-  // only, from now on unless it was measured already.
+  // Must be called before the call takes longer or waits. Its time then counts
+  // for itself only, from now on unless it is measured already.
   void Prolong() {
     times_ = 1;
     if (!is_entered_) time_.Enter();
@@ -116,6 +116,15 @@ class ShortCallScope {
   }
 
  private:
+  // A linear congruential generator, of which the upper bits are good.
+  static bool IsSample() {
+    static_assert(kCallsPerSample == 16);
+    uint32_t& random = RecordingTime::thread_.random;
+    if (random == 0) random = static_cast<uint32_t>(Ticks()) | 1;
+    random = random * 1664525 + 1013904223;
+    return random >> 28 == 0;
+  }
+
   RecordingTime& time_;
   bool is_entered_;
   uint64_t times_ = kCallsPerSample;

@@ -65,13 +65,64 @@ TEST(RecordingTimeTest, LeavingWithoutHavingEnteredDoesNothing) {
   EXPECT_NE(time.ticks(), 0u);
 }
 
-TEST(RecordingTimeTest, ShortCallsAreCountedBySamples) {
-  RecordingTime time;
-  for (uint32_t i = 0; i < 4 * ShortCallScope::kCallsPerSample; ++i) {
-    const ShortCallScope scope(time);
-    Sleep(1);
+// Spends about 10 us, and adds the time that it took.
+void Work(std::chrono::steady_clock::duration& took) {
+  const auto start = std::chrono::steady_clock::now();
+  auto now = start;
+  while (now - start < std::chrono::microseconds(10)) {
+    now = std::chrono::steady_clock::now();
   }
-  EXPECT_GE(time.Read().recording_ns, 60 * kMs);
+  took += now - start;
+}
+
+// Expects that `time` has counted `took`, give or take the error of samples. If
+// the thread is interrupted in one of them, that time counts for many.
+void ExpectAbout(const RecordingTime& time,
+                 std::chrono::steady_clock::duration took) {
+  const auto took_ns = static_cast<double>(took.count());
+  const auto counted_ns = static_cast<double>(time.Read().recording_ns);
+  EXPECT_GT(counted_ns, 0.3 * took_ns);
+  EXPECT_LT(counted_ns, 5 * took_ns);
+}
+
+TEST(RecordingTimeTest, ShortCallsAreCountedBySamples) {
+  RecordingTime one;
+  RecordingTime other;
+  std::chrono::steady_clock::duration of_one{};
+  std::chrono::steady_clock::duration of_other{};
+  // Two clients take turns.
+  for (int i = 0; i < 10000; ++i) {
+    const ShortCallScope scope(i % 2 == 0 ? one : other);
+    Work(i % 2 == 0 ? of_one : of_other);
+  }
+  ExpectAbout(one, of_one);
+  ExpectAbout(other, of_other);
+}
+
+TEST(RecordingTimeTest, SamplesDoNotDependOnThePeriodOfCalls) {
+  for (const int period : {2, 15, 16, 17, 64}) {
+    SCOPED_TRACE(period);
+    RecordingTime time;
+    std::chrono::steady_clock::duration took{};
+    for (int i = 0; i < 10000; ++i) {
+      ShortCallScope scope(time);
+      if (i % period == 0) scope.Prolong();
+      Work(took);
+    }
+    ExpectAbout(time, took);
+  }
+}
+
+TEST(RecordingTimeTest, TheFirstCallOfAThreadIsNoSpecialOne) {
+  RecordingTime time;
+  std::chrono::steady_clock::duration took{};
+  for (int i = 0; i < 1000; ++i) {
+    std::thread([&] {
+      const ShortCallScope scope(time);
+      Work(took);
+    }).join();
+  }
+  ExpectAbout(time, took);
 }
 
 TEST(RecordingTimeTest, ProlongedCallsAreCountedOneByOne) {
