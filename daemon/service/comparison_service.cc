@@ -43,9 +43,13 @@ constexpr int kOpPatternsMax = 64;
 // if few rows were selected.
 constexpr int64_t kRowsScannedMax = 100'000;
 
-// How long the caller of a new comparison waits for its end, so that short
-// comparisons need no further call.
+// How long a call that creates a comparison waits for its end, so that short
+// comparisons need no further call; how often it checks whether its caller is
+// gone; and how many such calls wait at the same time, so that threads are left
+// for other control calls.
 constexpr std::chrono::milliseconds kQuickEnd{200};
+constexpr std::chrono::milliseconds kQuickWait{20};
+constexpr int kQuickWaitsMax = 2;
 
 constexpr std::string_view kListKey = "ListComparisons";
 
@@ -156,14 +160,23 @@ absl::Status ComparisonServiceImpl::Create(
   MSITD_ASSIGN_OR_RETURN(response,
                          jobs_.Start(request.comparison(), std::move(plan),
                                      [&call] { return call.Check(); }));
-  if (!response.detach()) AwaitQuickEnd(response);
+  if (!response.detach()) AwaitQuickEnd(call, response);
   return absl::OkStatus();
 }
 
-void ComparisonServiceImpl::AwaitQuickEnd(v1::Comparison& comparison) {
-  const auto id = compare::ParseComparisonName(comparison.name());
-  auto latest = jobs_.AwaitEnd(id.value(), kQuickEnd);
-  if (latest.ok()) comparison = *std::move(latest);
+void ComparisonServiceImpl::AwaitQuickEnd(const Call& call,
+                                          v1::Comparison& comparison) {
+  const auto id = compare::ParseComparisonName(comparison.name()).value();
+  const auto until = std::min(std::chrono::system_clock::now() + kQuickEnd,
+                              call.deadline() - kQuickEnd);
+  if (quick_waits_.fetch_add(1) < kQuickWaitsMax) {
+    while (std::chrono::system_clock::now() < until && call.Check().ok() &&
+           !jobs_.AwaitEnd(id, kQuickWait)) {
+    }
+  }
+  quick_waits_.fetch_sub(1);
+  auto latest = jobs_.Get(id);
+  if (latest.ok()) comparison = std::move(latest->comparison);
 }
 
 absl::Status ComparisonServiceImpl::Plan(
@@ -209,7 +222,7 @@ absl::Status ComparisonServiceImpl::Judge(
   MSITD_ASSIGN_OR_RETURN(response, jobs_.Judge(std::move(judged), [&call] {
     return call.Check();
   }));
-  AwaitQuickEnd(response);
+  AwaitQuickEnd(call, response);
   return absl::OkStatus();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+
 #include "daemon/compare/job/comparison_jobs.h"
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/reactor.h"
@@ -83,8 +85,8 @@ class ComparisonServiceImpl final
   absl::Status Create(const Call& call,
                       const v1::CreateComparisonRequest& request,
                       v1::Comparison& response);
-  // Replaces a new comparison by its result if it ends soon.
-  void AwaitQuickEnd(v1::Comparison& comparison);
+  // Waits a short time for the end of a new comparison, and updates its state.
+  void AwaitQuickEnd(const Call& call, v1::Comparison& comparison);
   absl::Status Plan(const Call& call, const v1::PlanComparisonRequest& request,
                     v1::PlanComparisonResponse& response);
   absl::Status Judge(const Call& call,
@@ -101,6 +103,8 @@ class ComparisonServiceImpl final
 
   compare::ComparisonJobs& jobs_;
   const CallPools pools_;
+  // Calls in AwaitQuickEnd.
+  std::atomic<int> quick_waits_{0};
 };
 
 }  // namespace msitd::service

@@ -291,16 +291,11 @@ absl::StatusOr<ComparisonView> ComparisonJobs::Look(uint64_t id) {
   return ComparisonView{std::move(comparison), 0};
 }
 
-absl::StatusOr<v1::Comparison> ComparisonJobs::AwaitEnd(
-    uint64_t id, std::chrono::milliseconds time) {
-  const auto deadline = std::chrono::steady_clock::now() + time;
+bool ComparisonJobs::AwaitEnd(uint64_t id, std::chrono::milliseconds time) {
   const Job job = schedule_.Find(id);
-  if (job != nullptr && !job->published().View().comparison.follow() &&
-      schedule_.CountAhead(job) == 0) {
-    job->published().AwaitEnd(deadline);
-  }
-  MSITD_ASSIGN_OR_RETURN(ComparisonView view, Look(id));
-  return std::move(view.comparison);
+  if (job == nullptr) return true;
+  if (job->follows() || schedule_.CountAhead(job) > 0) return true;
+  return job->published().AwaitEnd(std::chrono::steady_clock::now() + time);
 }
 
 std::shared_ptr<void> ComparisonJobs::AddReader(uint64_t id) {

@@ -135,11 +135,10 @@ class ComparisonJobs {
   // comparison, like Rows.
   absl::StatusOr<ComparisonView> Get(uint64_t id);
 
-  // Waits for at most `time` until a comparison has ended, and returns its
-  // state. Returns at once if it follows its runs or others are queued before
-  // it.
-  absl::StatusOr<v1::Comparison> AwaitEnd(uint64_t id,
-                                          std::chrono::milliseconds time);
+  // Waits for at most `time` until a comparison has ended. Returns false if it
+  // has not. Returns true at once if it follows its runs or others run or are
+  // queued before it, because its end is then too far away to wait for.
+  bool AwaitEnd(uint64_t id, std::chrono::milliseconds time);
 
   // Registers a reader until the returned object is destroyed. Returns null if
   // the comparison has ended or does not exist.

@@ -6,10 +6,13 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "daemon/compare/job/comparison_job.h"
 #include "daemon/compare/job/comparison_jobs.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -176,13 +179,75 @@ TEST_F(ComparisonServiceTest, ALongComparisonIsCreatedWithoutItsResult) {
   store_.BlockReads();
   v1::Comparison created;
   ASSERT_TRUE(Create(Request(), &created).ok());
-  EXPECT_TRUE(created.state() == v1::Comparison::PENDING ||
-              created.state() == v1::Comparison::RUNNING);
-  // It is queued after the first one.
-  v1::CreateComparisonRequest detached = Request();
-  detached.mutable_comparison()->set_detach(true);
-  ASSERT_TRUE(Create(detached, &created).ok());
+  EXPECT_FALSE(compare::HasEnded(created));
+  // Others do not wait until the first one has ended.
+  ASSERT_TRUE(Create(Request(), &created).ok());
   EXPECT_EQ(created.state(), v1::Comparison::PENDING);
+  EXPECT_EQ(created.waiting_behind_count(), 1);
+}
+
+// Until the thread takes them, which needs longer than the call.
+TEST_F(ComparisonServiceTest, DetachedComparisonsAreCreatedAtOnce) {
+  RecordPair("changed");
+  v1::CreateComparisonRequest request = Request();
+  request.mutable_comparison()->set_detach(true);
+  int pending_count = 0;
+  for (int i = 0; i < 50; ++i) {
+    v1::Comparison created;
+    ASSERT_TRUE(Create(request, &created).ok());
+    pending_count += created.state() == v1::Comparison::PENDING ? 1 : 0;
+    (void)AwaitEnd(created.name());
+  }
+  EXPECT_EQ(pending_count, 50);
+}
+
+TEST_F(ComparisonServiceTest, ACallIsNotLateBecauseItWaited) {
+  RecordPair("changed");
+  store_.BlockReads();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(150));
+  v1::Comparison created;
+  const grpc::Status status =
+      stub_->CreateComparison(&context, Request(), &created);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(created.name(), "c-000001");
+}
+
+TEST_F(ComparisonServiceTest, AComparisonThatIsDeletedMeanwhileWasCreated) {
+  RecordPair("changed");
+  store_.BlockReads();
+  std::thread deleter([this] {
+    v1::DeleteComparisonRequest request;
+    request.set_comparison("c-000001");
+    google::protobuf::Empty response;
+    grpc::Status status(grpc::StatusCode::NOT_FOUND, "");
+    for (int i = 0; i < 1000 && !status.ok(); ++i) {
+      grpc::ClientContext context;
+      status = stub_->DeleteComparison(&context, request, &response);
+    }
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  });
+  v1::Comparison created;
+  EXPECT_TRUE(Create(Request(), &created).ok());
+  EXPECT_EQ(created.name(), "c-000001");
+  store_.UnblockReads();
+  deleter.join();
+}
+
+TEST_F(ComparisonServiceTest, AShortJudgementComesWithItsResult) {
+  RecordPair("changed");
+  const std::string name = Created();
+  (void)AwaitEnd(name);
+  v1::JudgeComparisonRequest request;
+  request.set_comparison(name);
+  v1::Comparison judged;
+  for (int i = 0; i < 50 && judged.state() != v1::Comparison::DONE; ++i) {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->JudgeComparison(&context, request, &judged).ok());
+    (void)AwaitEnd(judged.name());
+  }
+  EXPECT_EQ(judged.state(), v1::Comparison::DONE);
 }
 
 TEST_F(ComparisonServiceTest, PlanSaysWhatWouldBeComparedAndMakesNothing) {
