@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -31,6 +32,18 @@ ask::Outcome Invocation::GetMetrics(std::vector<v1::Metric>& metrics) {
   }
   metrics = *metrics_;
   return {};
+}
+
+void Invocation::TryToGetMetrics() {
+  if (metrics_.has_value() || node_fanout_ != nullptr) return;
+  if (!Connect().ok()) return;
+  grpc::ClientContext context;
+  context.set_deadline(Clock::now() + std::chrono::seconds(1));
+  const ask::Interrupts::Hold hold(interrupts(), &context);
+  v1::Capabilities capabilities;
+  const grpc::Status status = stub<v1::NodeService::Stub>().GetCapabilities(
+      &context, v1::GetCapabilitiesRequest(), &capabilities);
+  if (status.ok()) metrics_ = ask::MetricsOf(capabilities);
 }
 
 ask::PrintOptions Invocation::print_options(const std::string& columns) const {

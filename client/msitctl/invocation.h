@@ -42,6 +42,9 @@ class Invocation : public ask::Connection {
 
   // Same as ask::GetMetrics, but requests them only once.
   ask::Outcome GetMetrics(std::vector<v1::Metric>& metrics);
+  // Requests them for a later GetMetrics, which must not be called at the same
+  // time. Other calls may be made meanwhile. Gives up after a second.
+  void TryToGetMetrics();
 
   // Returns the options of a printer. `columns` is the flag of the verb.
   ask::PrintOptions print_options(const std::string& columns = {}) const;

@@ -90,6 +90,13 @@ def refusing(seconds_of_read: float) -> Iterator[str]:
                     yield from ()
 
                 return grpc.unary_stream_rpc_method_handler(read)
+            if details.method.endswith("GetCapabilities"):
+
+                def wait(request: bytes, context: Any) -> bytes:
+                    is_over.wait(seconds_of_read)
+                    return b""
+
+                return grpc.unary_unary_rpc_method_handler(wait)
             if not details.method.endswith("CreateComparison"):
                 return None
 
@@ -99,7 +106,7 @@ def refusing(seconds_of_read: float) -> Iterator[str]:
 
             return grpc.unary_unary_rpc_method_handler(refuse)
 
-    server = grpc.server(futures.ThreadPoolExecutor(4))
+    server = grpc.server(futures.ThreadPoolExecutor(8))
     server.add_generic_rpc_handlers((Handler(),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

@@ -10,8 +10,8 @@ namespace msitd::ask {
 
 class Connection;
 
-// Requests the metrics that the daemon itself has. Some daemons report only
-// their names.
+// The metrics that the daemon itself has. Some daemons report only their names.
+std::vector<v1::Metric> MetricsOf(const v1::Capabilities& capabilities);
 Outcome GetMetrics(Connection& connection, std::vector<v1::Metric>& metrics);
 
 }  // namespace msitd::ask

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include "client/ask/query/connection.h"
 #include "client/ask/query/paging.h"
 #include "client/ask/query/tensor_bytes.h"
+#include "client/ask/query/together.h"
 #include "client/ask/text/text.h"
 #include "client/foreign/fill/record_ops.h"
 #include "client/foreign/match/engine/engine_run.h"
@@ -90,6 +92,26 @@ class Files {
   match::RunFacts& facts_;
   uint64_t total_bytes_ = 0;
 };
+
+// How long a call that may be superfluous is waited for.
+constexpr std::chrono::seconds kTryTime{1};
+
+v1::ListTensorsRequest ModulesOf(const std::string& run) {
+  v1::ListTensorsRequest request;
+  request.set_run(run);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
+  request.mutable_filter()->add_op_patterns(
+      std::string(match::kModuleTreeDocument));
+  return request;
+}
+
+// Takes the first document with bytes.
+void Take(const v1::Tensor& document, ModuleSearch& search) {
+  if (search.tree.has_value()) return;
+  search.lacks_bytes = !document.has_bytes();
+  if (search.lacks_bytes) return;
+  search.tree = {document.name(), document.op(), document.size_bytes()};
+}
 
 ask::ByteSink Into(std::string& text) {
   return [&text](std::string_view piece) {
@@ -176,31 +198,42 @@ ask::Outcome ReadDocuments(ask::Connection& connection, match::RunFacts& facts,
 
 }  // namespace
 
-ask::Outcome FindModuleTree(ask::Connection& connection, const std::string& run,
-                            std::optional<ModuleTree>& tree) {
-  v1::ListTensorsRequest request;
-  request.set_run(run);
-  request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
-  request.mutable_filter()->add_op_patterns(
-      std::string(match::kModuleTreeDocument));
+ask::Outcome FindModules(ask::Connection& connection, const std::string& run,
+                         ModuleSearch& search) {
   v1::ListTensorsResponse response;
-  return ask::ForEachRow(
-      connection, &Tensors::ListTensors, request, "tensors", 0,
+  MSITCTL_RETURN_IF_FAILED(ask::ForEachRow(
+      connection, &Tensors::ListTensors, ModulesOf(run), "tensors", 0,
       [&](const google::protobuf::Message& row) {
-        const auto& document = static_cast<const v1::Tensor&>(row);
-        if (document.has_bytes()) {
-          tree = {document.name(), document.op(), document.size_bytes()};
-        }
-        return !tree.has_value();
+        Take(static_cast<const v1::Tensor&>(row), search);
+        return !search.tree.has_value();
       },
-      response);
+      response));
+  search.has_ended = true;
+  return {};
+}
+
+void TryToFindModules(ask::Connection& connection, const std::string& run,
+                      ModuleSearch& search) {
+  if (!ask::IsOfOneDaemon(connection) || !connection.Connect().ok()) return;
+  grpc::ClientContext context;
+  context.set_deadline(ask::Connection::Clock::now() + kTryTime);
+  const ask::Interrupts::Hold hold(connection.interrupts(), &context);
+  v1::ListTensorsResponse response;
+  const grpc::Status status = connection.stub<Tensors>().ListTensors(
+      &context, ModulesOf(run), &response);
+  if (!status.ok()) return;
+  for (const v1::Tensor& document : response.tensors()) Take(document, search);
+  search.has_ended =
+      search.tree.has_value() || response.next_page_token().empty();
 }
 
 ask::Outcome ReadModuleTree(ask::Connection& connection, const ModuleTree& tree,
                             match::RunFacts& facts) {
   Files files(facts);
   match::TextFile* const file = files.Add(tree.op, tree.size_bytes);
-  if (file == nullptr) return {};
+  if (file == nullptr) {
+    return TooLarge(facts, "the document with its modules is too large");
+  }
   return ask::ReadTensorBytes(connection,
                               ask::WantedBytes{tree.name, tree.size_bytes},
                               Into(file->text));

@@ -27,10 +27,22 @@ struct ModuleTree {
   std::string op;
   int64_t size_bytes = 0;
 };
-// Finds one of a run. Leaves `tree` empty if there is none.
-ask::Outcome FindModuleTree(ask::Connection& connection, const std::string& run,
-                            std::optional<ModuleTree>& tree);
-// Reads it as a file of the facts, unless it is too large.
+
+// The result of a search for such a document of a run.
+struct ModuleSearch {
+  std::optional<ModuleTree> tree;
+  // There are only documents whose bytes are gone.
+  bool lacks_bytes = false;
+  bool has_ended = false;
+};
+ask::Outcome FindModules(ask::Connection& connection, const std::string& run,
+                         ModuleSearch& search);
+// The same in a single call that may be superfluous: gives up after a short
+// time, without an error and without an end of the search.
+void TryToFindModules(ask::Connection& connection, const std::string& run,
+                      ModuleSearch& search);
+
+// Reads the document as a file of the facts.
 ask::Outcome ReadModuleTree(ask::Connection& connection, const ModuleTree& tree,
                             match::RunFacts& facts);
 

@@ -18,50 +18,46 @@
 namespace msitd::fill {
 namespace {
 
-// A run, and the modules of its model.
 struct Source {
-  std::string name;
+  std::string run;
+  std::string tool = {};
   int32_t ranks = 0;
-  std::optional<ModuleTree> modules;
-  // Whether the search for the modules failed. This matters only if they are
-  // needed.
-  ask::Outcome modules_outcome;
+  ModuleSearch modules = {};
 };
 
 // Searches for the modules before it is known whether they are needed, because
 // the two calls then take one round trip.
-ask::Outcome ReadSource(ask::Connection& connection, const std::string& run,
-                        Source& source) {
+ask::Outcome ReadSource(ask::Connection& connection, Source& source) {
   v1::Run info;
   ask::Outcome outcome;
   ask::Together(
       connection,
       [&] {
-        outcome =
-            connection.AskByName(&v1::RunService::Stub::GetRun, run, info);
+        outcome = connection.AskByName(&v1::RunService::Stub::GetRun,
+                                       source.run, info);
       },
-      [&] {
-        source.modules_outcome =
-            FindModuleTree(connection, run, source.modules);
-      });
+      [&] { TryToFindModules(connection, source.run, source.modules); });
   MSITCTL_RETURN_IF_FAILED(outcome);
   const auto label = info.labels().find(kSourceLabel);
-  if (label != info.labels().end()) source.name = label->second;
+  if (label != info.labels().end()) source.tool = label->second;
   source.ranks = info.world_size();
   return {};
 }
 
 // Determines the tool of a run without a label from its modules. Leaves it
 // empty if they are of no known engine.
-ask::Outcome ReadEngine(ask::Connection& connection, const std::string& run,
-                        Source& source) {
-  if (!source.name.empty()) return {};
-  MSITCTL_RETURN_IF_FAILED(source.modules_outcome);
-  if (!source.modules.has_value()) return {};
+ask::Outcome ReadEngine(ask::Connection& connection, Source& source) {
+  if (!source.tool.empty()) return {};
+  if (!source.modules.has_ended) {
+    MSITCTL_RETURN_IF_FAILED(
+        FindModules(connection, source.run, source.modules));
+  }
+  if (!source.modules.tree.has_value()) return {};
   match::RunFacts facts;
-  facts.run = run;
-  MSITCTL_RETURN_IF_FAILED(ReadModuleTree(connection, *source.modules, facts));
-  source.name = match::EngineOf(facts.files);
+  facts.run = source.run;
+  MSITCTL_RETURN_IF_FAILED(
+      ReadModuleTree(connection, *source.modules.tree, facts));
+  source.tool = match::EngineOf(facts.files);
   return {};
 }
 
@@ -69,51 +65,57 @@ ask::Outcome ReadEngine(ask::Connection& connection, const std::string& run,
 
 ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
                          const std::string& target, RunSources& sources) {
-  Source of_golden;
-  Source of_target;
+  Source of_golden = {.run = golden};
+  Source of_target = {.run = target};
   ask::Outcome golden_outcome;
   ask::Outcome target_outcome;
   ask::Together(
-      connection,
-      [&] { golden_outcome = ReadSource(connection, golden, of_golden); },
-      [&] { target_outcome = ReadSource(connection, target, of_target); });
+      connection, [&] { golden_outcome = ReadSource(connection, of_golden); },
+      [&] { target_outcome = ReadSource(connection, of_target); });
   MSITCTL_RETURN_IF_FAILED(golden_outcome);
   MSITCTL_RETURN_IF_FAILED(target_outcome);
-  sources = {of_golden.name, of_target.name, of_golden.ranks, of_target.ranks};
+  sources.golden = of_golden.tool;
+  sources.target = of_target.tool;
+  sources.golden_ranks = of_golden.ranks;
+  sources.target_ranks = of_target.ranks;
   // Runs that hooks recorded have no label.
   if (golden == target) return {};
-  for (const std::string* const name : {&sources.golden, &sources.target}) {
-    if (!name->empty() && !match::IsEngine(*name)) return {};
+  for (const std::string* const tool : {&sources.golden, &sources.target}) {
+    if (!tool->empty() && !match::IsEngine(*tool)) return {};
   }
   ask::Together(
-      connection,
-      [&] { golden_outcome = ReadEngine(connection, golden, of_golden); },
-      [&] { target_outcome = ReadEngine(connection, target, of_target); });
+      connection, [&] { golden_outcome = ReadEngine(connection, of_golden); },
+      [&] { target_outcome = ReadEngine(connection, of_target); });
   MSITCTL_RETURN_IF_FAILED(golden_outcome);
-  sources.golden = of_golden.name;
+  for (const Source* const source : {&of_golden, &of_target}) {
+    if (source->tool.empty() && source->modules.lacks_bytes) {
+      sources.without_modules.push_back(source->run);
+    }
+  }
+  sources.golden = of_golden.tool;
   // A target without such a golden run is not matched, so that its modules do
   // not matter.
   if (sources.golden.empty()) return {};
-  sources.target = of_target.name;
+  sources.target = of_target.tool;
   return target_outcome;
 }
 
-bool HasRequests(ask::Connection& connection, const std::string& run) {
+ask::Outcome FindRequests(ask::Connection& connection, const std::string& run,
+                          bool& has_requests) {
   v1::ListTensorsRequest request;
   request.set_run(run);
   request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
   request.mutable_filter()->add_op_patterns(std::string(kRequestOpPrefix) +
                                             "*");
   v1::ListTensorsResponse response;
-  bool has_requests = false;
-  const ask::Outcome outcome = ask::ForEachRow(
+  has_requests = false;
+  return ask::ForEachRow(
       connection, &v1::TensorService::Stub::ListTensors, request, "tensors", 1,
       [&](const google::protobuf::Message&) {
         has_requests = true;
         return false;
       },
       response);
-  return outcome.ok() && has_requests;
 }
 
 bool JoinsRanks(const RunSources& sources) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client/ask/query/outcome.h"
 #include "client/foreign/match/match.h"
@@ -23,12 +24,16 @@ struct RunSources {
   std::string target;
   int32_t golden_ranks = 0;
   int32_t target_ranks = 0;
+  // Runs whose engine is not known because the bytes of the document with their
+  // modules are gone.
+  std::vector<std::string> without_modules;
 };
 ask::Outcome ReadSources(ask::Connection& connection, const std::string& golden,
                          const std::string& target, RunSources& sources);
 
-// Returns whether a run has records of its requests.
-bool HasRequests(ask::Connection& connection, const std::string& run);
+// Finds out whether a run has records of its requests.
+ask::Outcome FindRequests(ask::Connection& connection, const std::string& run,
+                          bool& has_requests);
 
 // Returns true if one rank of a run can belong to several ranks of the other,
 // which have copies or pieces of a tensor. This applies to runs with different

@@ -82,19 +82,26 @@ void AddLayouts(const match::Mapping& mapping, v1::Matching& matching) {
              flags);
 }
 
-void ChooseRows(Invocation& invocation, const CompareFlags& flags,
-                const match::Mapping& mapping, v1::Comparison& comparison) {
+ask::Outcome ChooseRows(Invocation& invocation, const CompareFlags& flags,
+                        const match::Mapping& mapping,
+                        v1::Comparison& comparison) {
   const bool may_join_requests = !comparison.matching().by_request() &&
                                  comparison.matching().token_offset() == 0 &&
                                  !flags.follow;
-  if (mapping.rows == match::RowRelation::kDifferent && may_join_requests &&
-      fill::HasRequests(invocation, comparison.golden_run()) &&
-      fill::HasRequests(invocation, comparison.target_run())) {
+  bool has_requests =
+      mapping.rows == match::RowRelation::kDifferent && may_join_requests;
+  for (const std::string* const run :
+       {&comparison.golden_run(), &comparison.target_run()}) {
+    if (!has_requests) break;
+    MSITCTL_RETURN_IF_FAILED(
+        fill::FindRequests(invocation, *run, has_requests));
+  }
+  if (has_requests) {
     comparison.mutable_matching()->set_by_request(true);
     fmt::print(stderr,
                "msitctl: note: the runs have different batches. Rows of equal "
                "requests and positions are compared, as by --by request\n");
-    return;
+    return {};
   }
   const bool only_ones =
       mapping.rows == match::RowRelation::kSqueezed ||
@@ -106,16 +113,18 @@ void ChooseRows(Invocation& invocation, const CompareFlags& flags,
                "msitctl: note: one run has a dimension of length 1 for the "
                "batch, which is ignored, as by --shapes squeeze\n");
   }
+  return {};
 }
 
 }  // namespace
 
-void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
-                   const match::Mapping& mapping, bool has_ranks,
-                   ExecutionPlan& plan) {
+ask::Outcome RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
+                           const match::Mapping& mapping, bool has_ranks,
+                           ExecutionPlan& plan) {
   v1::Comparison& comparison = *plan.request.mutable_comparison();
-  ChooseRows(invocation, flags, mapping, comparison);
+  MSITCTL_RETURN_IF_FAILED(ChooseRows(invocation, flags, mapping, comparison));
   if (!has_ranks) AddLayouts(mapping, *comparison.mutable_matching());
+  return {};
 }
 
 }  // namespace msitd::msitctl

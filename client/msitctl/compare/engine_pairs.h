@@ -14,8 +14,10 @@ namespace msitd::msitctl {
 // only in dimensions of length 1 are squeezed. `has_ranks`: the user specified
 // layouts or ranks. Prints a note for each, with the flags that mean
 // the same.
-void RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
-                   const match::Mapping& mapping, bool has_ranks,
-                   ExecutionPlan& plan);
+//
+// Errors: those of the daemon.
+ask::Outcome RelyOnMapping(Invocation& invocation, const CompareFlags& flags,
+                           const match::Mapping& mapping, bool has_ranks,
+                           ExecutionPlan& plan);
 
 }  // namespace msitd::msitctl

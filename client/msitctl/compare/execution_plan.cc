@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "client/ask/text/text.h"
 #include "client/msitctl/compare/comparison_printer.h"
 #include "client/msitctl/compare/engine_pairs.h"
 #include "client/msitctl/compare/flag_conflicts.h"
@@ -168,15 +169,26 @@ ask::Outcome ReadTools(Invocation& invocation, const CompareFlags& flags,
   ask::Outcome outcome =
       fill::ReadSources(invocation, flags.golden, flags.target, sources);
   if (flags.match.matcher != "auto") return outcome;
-  if (!outcome.missing_run.empty() ||
-      outcome.exit_code ==
-          ask::ExitCodeOf(grpc::StatusCode::INVALID_ARGUMENT)) {
+  if (!outcome.missing_run.empty()) {
     sources = {};
     return {};
   }
-  if (outcome.exit_code > ask::kExitDaemonBase &&
-      outcome.exit_code < ask::kExitExecFailed &&
-      outcome.exit_code != ask::ExitCodeOf(grpc::StatusCode::UNAVAILABLE)) {
+  for (const std::string& run : sources.without_modules) {
+    fmt::print(stderr,
+               "msitctl: note: run {}: the bytes of the document with its "
+               "modules are gone, so that its tensors are paired by names\n",
+               ask::Printable(run));
+  }
+  const auto is = [&outcome](grpc::StatusCode code) {
+    return outcome.exit_code == ask::ExitCodeOf(code);
+  };
+  const bool can_compare_by_names =
+      outcome.exit_code == ask::kExitUsage ||
+      (outcome.exit_code > ask::kExitDaemonBase &&
+       outcome.exit_code < ask::kExitExecFailed &&
+       !is(grpc::StatusCode::UNAVAILABLE) &&
+       !is(grpc::StatusCode::INVALID_ARGUMENT));
+  if (can_compare_by_names) {
     outcome.error += "; to compare by names, use --match none";
   }
   return outcome;
@@ -205,7 +217,8 @@ ask::Outcome PairByTools(Invocation& invocation, const CompareFlags& flags,
   if (match->matcher == match::Matcher::kMsprobe) {
     TellNotes(match->mapping);
   }
-  RelyOnMapping(invocation, flags, match->mapping, SaysRanks(flags), plan);
+  MSITCTL_RETURN_IF_FAILED(
+      RelyOnMapping(invocation, flags, match->mapping, SaysRanks(flags), plan));
   plan.mapping = fill::ToText(match->mapping);
   if (plan.mapping.empty()) return {};
   if (plan.mode == ExecutionMode::kInParts) {

@@ -177,15 +177,6 @@ void TellAbout(Invocation& invocation, const ExecutionPlan& plan,
   TellIdleRules(comparison);
 }
 
-// Requests what the rows are printed with while the comparison is created, so
-// that this takes no round trip of its own.
-void RequestMetrics(Invocation& invocation, const ExecutionPlan& plan) {
-  if (invocation.node_fanout() != nullptr || !plan.verdicts.has_value()) return;
-  std::vector<v1::Metric> metrics;
-  // The printer requests them again if this fails.
-  (void)invocation.GetMetrics(metrics);
-}
-
 ask::Outcome RunOnce(Invocation& invocation, const ExecutionPlan& plan) {
   const auto start = Clock::now();
   std::optional<KeptNote> kept;
@@ -197,8 +188,12 @@ ask::Outcome RunOnce(Invocation& invocation, const ExecutionPlan& plan) {
   {
     const ask::Interrupts::Hold hold(invocation.interrupts());
     ask::Outcome created;
+    // The metrics are needed to print the rows.
     ask::Together(
-        invocation, [&] { RequestMetrics(invocation, plan); },
+        invocation,
+        [&] {
+          if (plan.verdicts.has_value()) invocation.TryToGetMetrics();
+        },
         [&] { created = Create(invocation, plan, comparison); });
     MSITCTL_RETURN_IF_FAILED(created);
     MSITCTL_RETURN_IF_FAILED(
