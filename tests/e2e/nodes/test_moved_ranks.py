@@ -166,13 +166,19 @@ def test_node_that_restarts_does_not_end_the_comparison(nodes: list[Daemon]) -> 
     words = ("compare", "run", "g", "t", "--at", socket_of(nodes[0]))
     name = ask(nodes, *words, "--detach", "-o", "name").split("@")[0].strip()
     peers = ("--peers", socket_of(nodes[0]))
+
+    def await_that(is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + 120
+        while True:
+            comparison = nodes[0].ctl_json("compare", "get", name, expect=None)
+            if is_it(comparison):
+                return comparison
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    # A node that is away from the beginning is an error.
+    await_that(lambda comparison: int(comparison["pass_count"]) > 0)
     nodes[1].kill()
     nodes[1].start(*peers)
-    deadline = time.monotonic() + 60
-    while True:
-        done = nodes[0].ctl_json("compare", "get", name, expect=None)
-        if done["state"] not in ("PENDING", "RUNNING"):
-            break
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert (done["state"], done["pass_count"]) == ("DONE", str(count))
+    done = await_that(lambda one: one["state"] not in ("PENDING", "RUNNING"))
+    assert (done["state"], done["pass_count"]) == ("DONE", str(count)), done["error"]
