@@ -254,7 +254,13 @@ def test_what_cannot_be_is_refused(nodes: Daemons) -> None:
 def queue(near: Daemon, far: Daemon, count: int) -> list[str]:
     """Starts comparisons, only the first of which runs at once."""
     return [
-        create(near, golden_run="g", target_run="t", golden_source=socket_of(far)).name
+        create(
+            near,
+            golden_run="g",
+            target_run="t",
+            golden_source=socket_of(far),
+            detach=True,
+        ).name
         for _ in range(count)
     ]
 
