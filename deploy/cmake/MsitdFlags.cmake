@@ -12,6 +12,13 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -fno-omit-frame-pointer")
 
+# By default, gcc collects its garbage again and again while it reads the headers of
+# gRPC, because its heap is small at first. A full build takes 6 to 10 % less time with
+# 512 MiB, and each of its processes up to 250 MB more.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  string(APPEND CMAKE_CXX_FLAGS " --param=ggc-min-heapsize=524288")
+endif()
+
 find_program(MSITD_CCACHE ccache)
 if(MSITD_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${MSITD_CCACHE})
