@@ -43,7 +43,7 @@ class Invocation : public ask::Connection {
   // Same as ask::GetMetrics, but requests them only once.
   ask::Outcome GetMetrics(std::vector<v1::Metric>& metrics);
   // Requests them for a later GetMetrics, which must not be called at the same
-  // time. Other calls may be made meanwhile. Gives up after a second.
+  // time, unlike other calls. Gives up after a second.
   void TryToGetMetrics();
 
   // Returns the options of a printer. `columns` is the flag of the verb.

@@ -44,11 +44,12 @@ constexpr int kOpPatternsMax = 64;
 constexpr int64_t kRowsScannedMax = 100'000;
 
 // How long a call that creates a comparison waits for its end, so that short
-// comparisons need no further call; how often it checks whether its caller is
-// gone; and how many such calls wait at the same time, so that threads are left
-// for other control calls.
+// comparisons need no further call.
 constexpr std::chrono::milliseconds kQuickEnd{200};
+// Interval between two checks whether its caller is gone.
 constexpr std::chrono::milliseconds kQuickWait{20};
+// Number of calls that wait at the same time. Threads must be left for other
+// control calls.
 constexpr int kQuickWaitsMax = 2;
 
 constexpr std::string_view kListKey = "ListComparisons";

@@ -182,12 +182,11 @@ ask::Outcome ReadTools(Invocation& invocation, const CompareFlags& flags,
   const auto is = [&outcome](grpc::StatusCode code) {
     return outcome.exit_code == ask::ExitCodeOf(code);
   };
-  const bool can_compare_by_names =
-      outcome.exit_code == ask::kExitUsage ||
-      (outcome.exit_code > ask::kExitDaemonBase &&
-       outcome.exit_code < ask::kExitExecFailed &&
-       !is(grpc::StatusCode::UNAVAILABLE) &&
-       !is(grpc::StatusCode::INVALID_ARGUMENT));
+  const bool can_compare_by_names = outcome.exit_code == ask::kExitUsage ||
+                                    (outcome.exit_code > ask::kExitDaemonBase &&
+                                     outcome.exit_code < ask::kExitExecFailed &&
+                                     !is(grpc::StatusCode::UNAVAILABLE) &&
+                                     !is(grpc::StatusCode::INVALID_ARGUMENT));
   if (can_compare_by_names) {
     outcome.error += "; to compare by names, use --match none";
   }

@@ -417,10 +417,9 @@ typedef struct msit_counters {
   // msit_tensor.identity.
   uint64_t aliased_count;
   uint64_t aliased_bytes;
-  // Nanoseconds that all threads spent in msit_record, msit_reserve and
-  // msit_begin_call and between msit_enter and msit_leave, and nanoseconds
-  // since the client was opened. The time of records that are not selected is
-  // estimated from samples.
+  // Nanoseconds of all threads in msit_record, msit_reserve and msit_begin_call
+  // and between msit_enter and msit_leave, and since the client was opened.
+  // Those of records that are not selected are estimated from samples.
   uint64_t recording_ns;
   uint64_t open_ns;
 } msit_counters;
