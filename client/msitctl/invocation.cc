@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <utility>
@@ -38,7 +39,8 @@ void Invocation::TryToGetMetrics() {
   if (metrics_.has_value() || node_fanout_ != nullptr) return;
   if (!Connect().ok()) return;
   grpc::ClientContext context;
-  context.set_deadline(Clock::now() + std::chrono::seconds(1));
+  context.set_deadline(
+      std::min(UnaryDeadline(), Clock::now() + std::chrono::seconds(1)));
   const ask::Interrupts::Hold hold(interrupts(), &context);
   v1::Capabilities capabilities;
   const grpc::Status status = stub<v1::NodeService::Stub>().GetCapabilities(

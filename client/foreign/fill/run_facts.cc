@@ -216,7 +216,8 @@ void TryToFindModules(ask::Connection& connection, const std::string& run,
                       ModuleSearch& search) {
   if (!ask::IsOfOneDaemon(connection) || !connection.Connect().ok()) return;
   grpc::ClientContext context;
-  context.set_deadline(ask::Connection::Clock::now() + kTryTime);
+  context.set_deadline(std::min(connection.UnaryDeadline(),
+                                ask::Connection::Clock::now() + kTryTime));
   const ask::Interrupts::Hold hold(connection.interrupts(), &context);
   v1::ListTensorsResponse response;
   const grpc::Status status = connection.stub<Tensors>().ListTensors(
