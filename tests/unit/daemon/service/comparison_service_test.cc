@@ -186,7 +186,7 @@ TEST_F(ComparisonServiceTest, ALongComparisonIsCreatedWithoutItsResult) {
   EXPECT_EQ(created.waiting_behind_count(), 1);
 }
 
-// Until the thread takes them, which needs longer than the call.
+// A call that waited would return the result.
 TEST_F(ComparisonServiceTest, DetachedComparisonsAreCreatedAtOnce) {
   RecordPair("changed");
   v1::CreateComparisonRequest request = Request();

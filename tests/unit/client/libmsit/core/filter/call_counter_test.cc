@@ -122,7 +122,8 @@ TEST(CallCounterTest, TakesMemoryInLargeBlocks) {
   EXPECT_LT(host.allocation_count(), kTokens / 10);
 }
 
-// Each name has one call at a token. Names are not stored twice.
+// Each allocation fails once. A failed call is made again and is then the
+// first.
 TEST(CallCounterTest, CountsOnAfterTheHostHadNoMemory) {
   constexpr int kTokens = 300;
   constexpr int kNames = 20;
